@@ -1,6 +1,6 @@
 """The dev broker: an embedded, in-process Kafka broker that speaks the real protocol on real TCP.
 
-``DevBroker`` is the door; everything else in this package has the name of the class of Kafka's it stands for
+``DevBroker`` is the door; everything else in this package has the name of its counterpart in Kafka
 (``SocketServer``, ``RequestChannel``, ``KafkaRequestHandler``, ...). Nothing here imports the client or the producer,
 so each is a true test of the other, and nothing is imported until a name is asked for.
 """

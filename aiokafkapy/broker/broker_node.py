@@ -1,6 +1,6 @@
 """One node of the dev broker: its network and the handlers of its requests.
 
-Kafka's counterpart is ``BrokerServer``; what all nodes share is the cluster's ``BrokerState``.
+Kafka's counterpart is ``BrokerServer``; all nodes share the cluster's ``BrokerState``.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class WallClock:
         return int(time.time() * 1000) + self._ahead_ms
 
     def advance(self, seconds: float) -> None:
-        """Let so much time pass at once. ValueError when it is negative."""
+        """Advance the clock by this time at once. ValueError when it is negative."""
         if not seconds >= 0:
             raise ValueError(f"seconds={seconds}: time goes forward only")
         self._ahead_ms += round(seconds * 1000)

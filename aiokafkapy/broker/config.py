@@ -52,7 +52,8 @@ class BrokerConfig(BaseModel):
     At run time a plain class: pydantic is asked about options that are not plain (``config_model``).
     """
 
-    # Sockets and threads (here: tasks)
+    # sockets and tasks, which are threads in Kafka
+
     num_network_threads: Annotated[int, Field(ge=1, description="Tasks that read and write, for each listener.")] = 3
     num_io_threads: Annotated[int, Field(ge=1, description="Requests that are handled at once.")] = 8
     queued_max_requests: Annotated[
@@ -94,7 +95,8 @@ class BrokerConfig(BaseModel):
         2_147_483_647
     )
 
-    # TLS; a listener may have its own of these. Unlike Kafka's broker, ours has no JKS.
+    # TLS, where a listener may have its own options; unlike Kafka's broker, ours has no JKS
+
     ssl_keystore_location: Annotated[
         str | None, Field(description="PEM file of the broker's certificate chain and key. Read again when it changes.")
     ] = None
@@ -130,7 +132,8 @@ class BrokerConfig(BaseModel):
         None
     )
 
-    # SASL; of these too a listener may have its own, except for the users
+    # SASL, where a listener may have its own options, except for the users
+
     sasl_users: Annotated[
         Mapping[str, str],
         Field(repr=False, description="Passwords by user, for PLAIN and SCRAM; in Kafka they are in a JAAS file."),
@@ -183,7 +186,8 @@ class BrokerConfig(BaseModel):
         "scope"
     )
 
-    # Rights
+    # rights
+
     authorizer: Annotated[
         bool, Field(description="Check ACLs, as Kafka's StandardAuthorizer does; in Kafka, authorizer.class.name.")
     ] = False
@@ -196,7 +200,8 @@ class BrokerConfig(BaseModel):
         bool, Field(description="Whether a resource without an ACL is open to everyone.")
     ] = False
 
-    # Topics
+    # topics
+
     auto_create_topics_enable: Annotated[bool, Field(description="Create a topic when it is first asked for.")] = True
     delete_topic_enable: Annotated[bool, Field(description="Allow topics to be deleted.")] = True
     num_partitions: Annotated[int, Field(ge=1, description="Partitions of a topic created without a number.")] = 1
@@ -208,7 +213,8 @@ class BrokerConfig(BaseModel):
         ),
     ] = -1
 
-    # Logs (topic configs of the same name override these)
+    # logs; topic configs of the same name override these
+
     message_max_bytes: Annotated[int, Field(ge=0, description="Largest record batch, in bytes.")] = 1_048_588
     message_timestamp_type: Annotated[
         Literal["CreateTime", "LogAppendTime"],
@@ -237,7 +243,8 @@ class BrokerConfig(BaseModel):
         int, Field(ge=1, description="Milliseconds between checks for topics that need compaction.")
     ] = 15_000
 
-    # Fetch
+    # fetch
+
     fetch_max_bytes: Annotated[int, Field(ge=1024, description="Largest answer to a fetch, in bytes.")] = 57_671_680
     max_incremental_fetch_session_cache_slots: Annotated[
         int, Field(ge=0, description="Fetch sessions that each node keeps.")
@@ -255,7 +262,8 @@ class BrokerConfig(BaseModel):
         ),
     ] = None
 
-    # Groups
+    # groups
+
     group_initial_rebalance_delay_ms: Annotated[
         int,
         Field(
@@ -325,7 +333,7 @@ class BrokerConfig(BaseModel):
         ),
     ] = 30_000
     group_share_delivery_count_limit: Annotated[
-        int, Field(ge=1, le=10, description="How often a record is delivered to a share group at most.")
+        int, Field(ge=1, le=10, description="Most deliveries of a record to a share group.")
     ] = 5
     group_share_partition_max_record_locks: Annotated[
         int,
@@ -338,8 +346,8 @@ class BrokerConfig(BaseModel):
     share_version: Annotated[
         Literal[0, 1],
         Field(
-            description="Kafka's feature share.version: 0 takes share groups (KIP-932) away, as Kafka 4.1 does until "
-            "they are asked for."
+            description="Kafka's feature share.version: 0 disables share groups (KIP-932), as Kafka 4.1 does by "
+            "default."
         ),
     ] = 1
     transaction_max_timeout_ms: Annotated[
@@ -359,7 +367,8 @@ class BrokerConfig(BaseModel):
         10_080
     )
 
-    # Quotas; None means unlimited. Rates are per client id, request_percentage is of one event loop.
+    # quotas; None means unlimited, rates are per client id, request_percentage is of one event loop
+
     producer_byte_rate: Annotated[
         float | None, Field(gt=0, description="Bytes per second that each client id may produce. None: no quota.")
     ] = None
@@ -393,7 +402,7 @@ class BrokerConfig(BaseModel):
 
     @classmethod
     def is_secret(cls, name: str) -> bool:
-        """Whether an option's value may be shown to nobody."""
+        """Whether an option's value is a secret."""
         return not field_options(cls, name).get("repr", True)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:  # type: ignore[override]  # as a model's
@@ -402,7 +411,7 @@ class BrokerConfig(BaseModel):
 
 @cache
 def config_model() -> type[BaseModel]:
-    """What ``BrokerConfig`` declares, as a model of pydantic."""
+    """The declaration of ``BrokerConfig``, as a model of pydantic."""
     import pydantic
 
     class BrokerConfigModel(pydantic.BaseModel):

@@ -12,8 +12,8 @@ Rules:
 - ``now`` is loop time and is passed down; ``timestamp_ms()`` is wall time and only ever ends up inside records.
 - A handler is synchronous. A handler that must wait returns a future, and the request waits for it; when the
   connection ends first, that future is cancelled: check ``done()`` before resolving it.
-- A handler asks ``may`` or ``check_right`` for the things it does and shows, before it says whether there is such a
-  thing.
+- A handler asks ``may`` or ``check_right`` about each thing that it changes or shows, before it reveals whether that
+  exists.
 - Faults of a whole request are applied around the handler, which never sees them; those narrowed to a topic or
   partition are the handler's to apply, by asking ``topic_error`` for each partition it serves.
 """
@@ -87,12 +87,12 @@ class ConnectionInfo:
     principal: str = ANONYMOUS
     session: SaslSession | None = None
     software: str = ""
-    """The client's library and its version, as its ApiVersions says them (KIP-511); an old one does not."""
+    """The client's library and its version, as its ApiVersions gives them (KIP-511); an old client gives none."""
     on_closed: dict[Hashable, Callable[[], object]] = field(default_factory=dict)
-    """Called when the connection has ended; by any key, so that each is there once."""
+    """Called when the connection has ended; the callers choose the keys, so that each callback is here once."""
 
     def authenticate(self, token: bytes, now: float, now_ms: int) -> tuple[bytes, int]:
-        """See ``SaslSession.authenticate``; the connection is the principal's when it is complete."""
+        """See ``SaslSession.authenticate``; a completed authentication gives the connection its principal."""
         if self.session is None:
             raise IllegalSaslStateError(f"the listener {self.listener} has no SASL")
         answer = self.session.authenticate(token, now, now_ms)
@@ -239,8 +239,8 @@ class RequestContext:
         return self.state.quotas.find(key, self.connection.principal.partition(":")[2], self.client_id)
 
     def most_fetched_bytes(self, max_bytes: int) -> int:
-        """``max_bytes`` capped by the broker's limit and the client's quota: no answer may exceed what the quota allows
-        in all windows but one, or the client would be throttled for long afterwards
+        """``max_bytes`` capped by the broker's limit and the client's quota: no answer may exceed the quota of all
+        windows but one, or the client would be throttled for long afterwards
         (``ClientQuotaManager.getMaxValueInQuotaWindow``).
         """
         config, own = self.state.config, self.own_quota("consumer_byte_rate")
@@ -288,7 +288,7 @@ class RequestContext:
             raise broker_error(code)
 
     def node(self, node_id: int) -> Node:
-        """A node with the address of the listener that the request came by; one that does not run has it too."""
+        """A node, running or not, with the address of the listener that the request came by."""
         return self.state.advertised[self.connection.listener][node_id]
 
     # the cluster

@@ -14,7 +14,7 @@ Rules:
 - ``fail_next`` comes before the work is done (nothing is appended). With ``after_append=True`` the work is done first
   and the answer says it was not: a retry of an idempotent producer then meets DUPLICATE_SEQUENCE_NUMBER at the broker.
   ``drop_next`` does the same with the connection instead of an answer;
-- a delayed answer is one to a request that was handled at once: only the response waits;
+- a request whose answer is delayed is handled at once: only the response waits;
 - ``watchers`` hear of each call that was made, after it: a console shows them beside the traffic;
 - an argument that a file could not have is a ValueError that says its limits, and changes nothing.
 """
@@ -48,7 +48,7 @@ R = TypeVar("R")
 
 
 class Cluster(Protocol):
-    """The ``DevBroker`` as the controls see it: each method is the control of its name, and None is all there are."""
+    """The ``DevBroker`` as the controls see it: each method is the control of its name, and None stands for all."""
 
     def drop_connections(self, node_id: int | None) -> int: ...
 
@@ -260,8 +260,8 @@ class Controls:
 
     @_watched
     def set_leader(self, topic: str, partition: int, node_id: int | None) -> None:
-        """Move a partition to another node, with a higher epoch; None leaves it without a leader, whichever node
-        starts, until it is moved, elected or assigned anew. Raises ValueError for a node that does not run, and
+        """Move a partition to another node, with a higher epoch; None leaves it without a leader, even when nodes
+        start, until it is moved, elected or assigned anew. Raises ValueError for a node that does not run, and
         UnknownTopicOrPartitionError.
         """
         self._cluster.set_leader(topic, partition, node_id)
@@ -276,7 +276,7 @@ class Controls:
 
     @_watched
     def start_node(self, node_id: int) -> None:
-        """Open a stopped node again on the same port; what others lead and coordinate since stays theirs. Does nothing
+        """Open a stopped node again on the same port; others keep what they lead and coordinate since. Does nothing
         when it runs. Raises ValueError for an unknown node, and OSError if another process has taken the port.
         """
         self._cluster.start_node(node_id)

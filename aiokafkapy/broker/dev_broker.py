@@ -63,9 +63,9 @@ NOT_RUNNING: Final = "the broker is not running: use `async with DevBroker()`, o
 class DevBroker:
     """An embedded broker of one or more nodes, ids 1 to ``nodes``; ready when ``start`` (or ``async with``) returns.
 
-    ``port=0`` takes free ports, another one is node 1's and the others follow. With ``data_dir`` topics, records,
-    offsets and the cluster id survive, else everything is in memory. Clients are told to connect to ``advertised_host``
-    when it is not ``host``. ``config`` has Kafka's broker options with underscores
+    ``port=0`` takes free ports; any other port is node 1's, and the next nodes have the next ones. With ``data_dir``
+    topics, records, offsets and the cluster id survive, else everything is in memory. Clients are told to connect to
+    ``advertised_host`` when it is not ``host``. ``config`` has Kafka's broker options with underscores
     (``auto_create_topics_enable=False``).
 
     ``listeners={"PLAINTEXT": "127.0.0.1:0", "SSL": "127.0.0.1:0"}`` has every node listen on each of them, instead of
@@ -92,7 +92,7 @@ class DevBroker:
         version: str | None = None,
         **config: object,
     ) -> None:
-        """No I/O except for the table of releases, and no running loop needed. ConfigurationError for a wrong
+        """Reads nothing but the table of releases, and needs no running loop. Raises ConfigurationError for a wrong
         option."""
         if nodes < 1:
             raise ConfigurationError(f"nodes={nodes}: a broker has at least one node")
@@ -268,8 +268,8 @@ class DevBroker:
     def records(self, topic: str, partition: int | None = None) -> list[ConsumedRecord]:
         """The records of a topic, or of a partition, decoded, in order of partition, then offset.
 
-        Empty for an unknown topic. Raises UnknownTopicOrPartitionError for another partition than a
-        topic has.
+        Empty for an unknown topic. Raises UnknownTopicOrPartitionError for a partition that a known
+        topic does not have.
         """
         found = self.state.topics.get(topic)
         if found is None:
@@ -338,7 +338,7 @@ class DevBroker:
         return sum(session is not None and session.expire(self.state.now()) for session in sessions)
 
     def refuse_authentication(self, is_refused: bool) -> None:
-        """See ``Controls.refuse_authentication``. Going on is no error while the broker does not run."""
+        """See ``Controls.refuse_authentication``. False does nothing while the broker does not run."""
         if is_refused or self._state is not None:
             self.state.authentication.is_refusing = is_refused
 
@@ -379,7 +379,7 @@ class DevBroker:
             state.coordinators.moved[key] = node_id
 
     def hold_transactions(self, is_held: bool) -> None:
-        """See ``Controls.hold_transactions``. Going on is no error while the broker does not run."""
+        """See ``Controls.hold_transactions``. False does nothing while the broker does not run."""
         if is_held or self._state is not None:
             self.state.transactions.hold(is_held)
 
@@ -570,7 +570,7 @@ class DevBroker:
 
 
 def _new_console(broker: DevBroker, *, address: bool | str) -> Console:
-    # The one import that points up. It is no circle: the console knows of the broker what ``ShownBroker`` says.
+    # The one import that points up. It closes no circle: the console knows the broker only as a ``ShownBroker``.
     from ..console import Console
 
     return Console.of_broker(broker) if address is True else Console.of_broker(broker, address=str(address))

@@ -5,10 +5,11 @@ Owns them; ``network.client_quotas`` measures. Knows no request and no clock. Ka
 
 Rules:
 
-- an entity is a user, a client id, or both; None in place of a name is the default for those without their own;
-- the most special entity that has the quota counts: user with client id before user before client id, each name before
-  its default. Clients of one entity share its quota, except for the default of client ids, which each of them has;
-- without any, the broker's own option counts, for each client id. Quotas are forgotten in a restart.
+- an entity is a user, a client id, or both; None in place of a name is the default for users or client ids without a
+  quota;
+- the most specific entity that has the quota counts: user with client id before user before client id, each name before
+  its default. Clients of one entity share its quota, but the default of client ids is for each client id by itself;
+- without such a quota the broker's own option counts, for each client id. Quotas are forgotten in a restart.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class FoundQuota(NamedTuple):
 
 
 class EntityQuotas:
-    """All of them, by entity."""
+    """All quotas, by entity."""
 
     def __init__(self) -> None:
         self._quotas: dict[Entity, dict[str, float]] = {}
@@ -49,7 +50,7 @@ class EntityQuotas:
         return iter(self._quotas.items())
 
     def alter(self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool = False) -> None:
-        """Set quotas of an entity, or take them away (None). Raises InvalidRequestError, and has changed nothing."""
+        """Set quotas of an entity, or take them away (None). Raises InvalidRequestError; then nothing has changed."""
         _check_entity(entity)
         for key, value in changes.items():
             if key not in QUOTA_KEYS:
@@ -90,7 +91,7 @@ _BY_RANK: Final = (
     ("", "name"),
     ("", "default"),
 )
-"""The entities that a client may belong to, by its user and its client id, the most special first (KIP-55)."""
+"""The entities that a client may belong to, by its user and its client id, the most specific first (KIP-55)."""
 
 
 def _check_entity(entity: Iterable[tuple[str, str | None]]) -> None:

@@ -1,8 +1,8 @@
 """The cluster's features and the levels they are finalized at, which administrators may change (KIP-584).
 
 Owns the levels; the parts that a feature changes ask here. Knows no request. Kafka's counterpart is
-``FeatureControlManager``. A broker that emulates a release has that release's features, which nobody but administrators
-looks at, and of those here at most the levels that the release has.
+``FeatureControlManager``. A broker that emulates a release has that release's features, which only administrators
+look at; the features here have at most the levels of the release.
 
 Rules: a level above 0 that is taken back must be taken back outright (``UpgradeType``); all changes of a request are
 made, or none. A restart forgets the levels: the options give the initial ones.
@@ -34,7 +34,7 @@ _OPTIONS: Final[Mapping[str, str]] = {
     SHARE_VERSION: "share_version",
     TRANSACTION_VERSION: "transaction_version",
 }
-"""The features that are finalized as the broker's options say."""
+"""The broker's options that give the initial levels."""
 
 
 class UpgradeType(IntEnum):
@@ -60,7 +60,7 @@ class Features:
         return self._levels.get(name, 0)
 
     def update(self, changes: Mapping[str, tuple[int, UpgradeType]], *, validate_only: bool = False) -> None:
-        """Finalize features at other levels. InvalidUpdateVersionError, and nothing has changed."""
+        """Finalize features at other levels. InvalidUpdateVersionError; then nothing has changed."""
         for name, (level, upgrade_type) in changes.items():
             self._check(name, level, upgrade_type)
         levels = {name: level for name, (level, _) in changes.items()}
@@ -96,7 +96,7 @@ def config_as(emulation: Emulation, given: Mapping[str, object]) -> BrokerConfig
     that it does not have.
     """
     has = {_OPTIONS[name]: emulation.features.get(name, FeatureLevels(0, 0, 0)) for name in _OPTIONS}
-    if not has["transaction_version"].highest:  # transactions are as of version 1, and need no saying
+    if not has["transaction_version"].highest:  # without the feature, transactions are of version 1
         has["transaction_version"] = FeatureLevels(1, 1, 1)
     config = BrokerConfig.of(**{**{option: levels.level for option, levels in has.items()}, **given})
     for option, levels in has.items():

@@ -1,13 +1,13 @@
 """The listeners of a broker: their names, protocols, addresses and own options, and the ports of each node.
 
-Owns how a listener is written and checked. It must not know sockets, TLS or SASL. Kafka's counterparts
+Owns the notation of listeners and its checks. It must not know sockets, TLS or SASL. Kafka's counterparts
 are ``EndPoint``, ``listeners``, ``listener.security.protocol.map`` and ``advertised.listeners``.
 
 Rules:
 
-- a listener's name is its security protocol, or one of the user's own and then its protocol must be said;
+- a listener's name is its security protocol, or a name of the user's own, and then the protocol must be given;
 - a port that is not 0 is node 1's, and the next nodes have the next ones; no two listeners may want the same;
-- an option that a listener gives itself counts before the broker's (Kafka: ``listener.name.<name>.<option>``).
+- a listener's own option counts before the broker's (Kafka: ``listener.name.<name>.<option>``).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ Listeners: TypeAlias = Mapping[str, str | Listener]
 
 
 class EndpointOptions(NamedTuple):
-    """A listener's options, and what they make; ``tls`` is None without TLS."""
+    """A listener's options, and the objects made from them; ``tls`` is None without TLS."""
 
     config: BrokerConfig
     principal_rules: PrincipalRules

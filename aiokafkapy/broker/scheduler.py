@@ -16,7 +16,7 @@ class TimerHandle(Protocol):
     """A call that is due later."""
 
     def cancel(self) -> None:
-        """Have the call not made; harmless when it was made already."""
+        """Cancel the call; harmless when it was made already."""
 
 
 class Scheduler(Protocol):

@@ -1,6 +1,6 @@
 """The TLS of servers beside the broker's own: the console's page, and the proxies and replays of ``testing``.
 
-Owns which options they take, which are the broker's of TLS. It must not know listeners nor sockets.
+Owns the options that they take: the broker's TLS options. It must not know listeners nor sockets.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ __all__ = ["check_tls_names", "server_tls"]
 
 
 def server_tls(options: Mapping[str, Any]) -> TlsContexts:
-    """The TLS of a server, from a broker's options of TLS: ``ssl_keystore_location``, ….
+    """The TLS of a server, from a broker's TLS options: ``ssl_keystore_location``, ….
 
-    Raises ConfigurationError for an option that is none of these, and for files that cannot be used.
+    Raises ConfigurationError for any other option, and for files that cannot be used.
     """
     check_tls_names(options)
     from ..security.tls import TlsContexts

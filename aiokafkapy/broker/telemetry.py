@@ -84,14 +84,15 @@ class ClientTelemetry:
         return list(self._subscriptions)
 
     def options_of(self, name: str) -> Mapping[str, str]:
-        """The options that were set for one of them; empty when the subscription does not exist."""
+        """The options that were set for a subscription; empty when it does not exist."""
         return self._subscriptions.get(name, {})
 
     def configure(self, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False) -> None:
-        """Set options of an administrator's subscription, None for back to the default; without any it is gone.
+        """Set options of an administrator's subscription, None for back to the default. A subscription without options
+        is deleted.
 
-        Clients are asked for the metrics of all of them, as often as the most frequent one. Raises InvalidRequestError,
-        or InvalidConfigError for ``match``, and has changed nothing.
+        Clients are asked for the metrics of all subscriptions, at the shortest interval. Raises InvalidRequestError,
+        or InvalidConfigError for ``match``; then nothing has changed.
         """
         if not name:
             raise InvalidRequestError("Subscription name can't be empty")
@@ -132,7 +133,7 @@ class ClientTelemetry:
 
     @property
     def subscription_id(self) -> int:
-        """The id of the subscription: another one has another id."""
+        """The id of the subscription, which changes with its content."""
         return zlib.crc32(repr((self.metrics, self.push_interval_ms, self.compressions, self.max_bytes)).encode()) >> 1
 
     def instance_id(self, client_instance_id: UUID | None) -> UUID | None:
@@ -158,7 +159,7 @@ class ClientTelemetry:
             raise UnsupportedCompressionTypeError(f"{compression_type} is not among {self.compressions}")
         if len(data) > self.max_bytes:
             raise TelemetryTooLargeError(f"{len(data)} bytes are more than {self.max_bytes}")
-        from ..protocol.otlp import decode_metrics  # not before a client pushes: a broker is ready sooner
+        from ..protocol.otlp import decode_metrics  # imported at the first push, so that a broker is ready sooner
 
         compression = Compression(compression_type)
         try:

@@ -1,6 +1,6 @@
 """The keys that a listener's OAUTHBEARER tokens are signed with: a JWKS in a file or at a URL, which may be replaced.
 
-Owns reading it, at the start and again later, and when. Tokens are checked by ``security.sasl.json_web_tokens``.
+Owns the reading of it, at the start and later, and its times. Tokens are checked by ``security.sasl.json_web_tokens``.
 Kafka's counterparts are ``JwksFileVerificationKeyResolver`` and ``RefreshingHttpsJwks``.
 
 Rules:
@@ -40,7 +40,7 @@ logger = get_logger(__name__)
 
 
 class TokenKeys(Protocol):
-    """Where keys come from."""
+    """A source of keys."""
 
     async def read(self) -> Any:
         """The JWKS. Raises ConfigurationError when it cannot be obtained."""
@@ -56,7 +56,7 @@ class TokenKeys(Protocol):
 
 
 def token_keys(url: str, refresh_ms: int, now_ms: int) -> TokenKeys:
-    """The keys at this URL, which are to be read now; raises ConfigurationError for another scheme than file, http and
+    """The source of the keys at this URL; raises ConfigurationError for a scheme other than file, http and
     https.
     """
     if url.startswith("file:"):

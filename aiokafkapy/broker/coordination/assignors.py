@@ -1,4 +1,4 @@
-"""The assignors of consumer groups, which the broker runs: which member is to have which partitions (KIP-848).
+"""The assignors of consumer groups, which run in the broker and give each member its partitions (KIP-848).
 
 Pure functions of the members' subscriptions and of the assignment before; they know no group and no epoch. Kafka's
 counterparts are ``UniformAssignor`` and ``RangeAssignor`` of its group coordinator, and ``SimpleAssignor`` for share
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class TopicIdPartition(NamedTuple):
-    """A partition of one topic, and of no other that is made again under its name."""
+    """A partition of a topic by its id, so not of a topic that is made again under the same name."""
 
     topic_id: UUID
     partition: int
@@ -197,6 +197,6 @@ def _shared(
     for each in partitions:
         for _ in range(free[each]):
             others = [member for member in members if each not in assigned[member]]
-            # most wanting first; one that has enough gets more when nobody else may have the partition
+            # the neediest member first; one that has enough gets more when nobody else may have the partition
             assigned[max(others, key=lambda member: wanted[member] - len(assigned[member]))].add(each)
     return assigned

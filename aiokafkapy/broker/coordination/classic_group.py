@@ -176,7 +176,7 @@ class ClassicGroupMember:
         self.session_timeout = session_timeout
         self.rebalance_timeout = rebalance_timeout
         self.protocols = tuple(protocols)
-        # where it stands
+        # progress
         self.assignment = b""
         self.is_new = True
         self.join_response: Callable[[JoinResult], None] | None = None
@@ -267,7 +267,7 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout(self) -> float:
-        """The longest any member wants, in seconds."""
+        """The longest time-out of a member, in seconds."""
         return max((member.rebalance_timeout for member in self.members.values()), default=0.0)
 
     @property
@@ -315,7 +315,7 @@ class ClassicGroup:
                 timer.cancel()
 
     def elect_joined_leader(self) -> bool:
-        """Make a member the leader whose JoinGroup waits; False when there is none."""
+        """Make a member whose JoinGroup waits the leader; False when there is none."""
         if self.leader in self.members and self.members[self.leader].join_response is not None:
             return True
         joined = next((m for m in self.members.values() if m.join_response is not None), None)
@@ -332,7 +332,7 @@ class ClassicGroup:
         return self.protocol_type == protocol_type and any(name in common for name, _ in protocols)
 
     def select_protocol(self) -> str:
-        """The protocol most members prefer of those that all have; on a tie the one preferred first."""
+        """Of the protocols that all members have, the one that most prefer; on a tie the one preferred first."""
         common = self._common_protocols()
         votes = Counter(
             next(name for name, _ in member.protocols if name in common) for member in self.members.values()

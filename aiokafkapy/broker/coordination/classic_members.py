@@ -87,7 +87,8 @@ class ClassicMembers:
         return SyncResult(0, assignment, request.protocol_type, request.protocol_name)
 
     def heartbeat(self, group: ConsumerGroup, identity: MemberIdentity) -> None:
-        """Note that a member lives. Raises RebalanceInProgressError when it must join again, or why it is unknown."""
+        """Note that a member lives. Raises RebalanceInProgressError when it must join again, or an error when it is
+        unknown."""
         member, _ = _member_of_generation(group, identity)
         self._manager.rearm(group, member)
         if group.must_join_again(member):
@@ -127,7 +128,7 @@ class ClassicMembers:
             and known.member_id != member_id
             and self._migration.may_downgrade(group, [known], joining=1)
         )
-        # Above nothing was changed.
+        # Nothing was changed up to here.
         member = self._manager.place(group, known, member_id)
         is_changed = _update(group, member, request, subscription)
         self._manager.bring_forward(group, member, by_id(subscription.owned, self._topics), is_changed=is_changed)
@@ -153,7 +154,7 @@ def _subscription(request: JoinRequest) -> Subscription:
 
 
 def _member_that_joins(group: ConsumerGroup, request: JoinRequest) -> ConsumerGroupMember | None:
-    """The member that speaks, or the static one whose place it takes; None: a new one."""
+    """The sender's member, or the static one that it replaces; None for a new member."""
     if request.group_instance_id is None:
         return group.members.get(request.member_id)
     if request.member_id:
@@ -165,7 +166,7 @@ def _member_that_joins(group: ConsumerGroup, request: JoinRequest) -> ConsumerGr
 def _update(
     group: ConsumerGroup, member: ConsumerGroupMember, request: JoinRequest, subscription: Subscription
 ) -> bool:
-    """Take over what the request says; whether the subscription is another one now."""
+    """Take over the request's fields; returns whether the subscription has changed."""
     if member.classic is None:
         member.stop_timers()
     member.classic = ClassicMembership(request.session_timeout, tuple(request.protocols))

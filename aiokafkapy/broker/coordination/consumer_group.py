@@ -63,7 +63,7 @@ class ConsumerGroupState(Enum):
 
 
 class MemberState(Enum):
-    """How far a member is on its way to the target."""
+    """A member's progress towards the target."""
 
     STABLE = "stable"
     UNREVOKED_PARTITIONS = "has partitions to give up"
@@ -121,11 +121,11 @@ class ConsumerGroupMember(ModernGroupMember):
         self.pattern: TopicPattern | None = None
         self.matched_topics: frozenset[str] = frozenset()
         self.may_describe: Callable[[str], bool] = bool
-        # where it stands
+        # progress
         self.state = MEMBER_STATES.initial
         self.pending_revocation = NOTHING
         self.rebalance_timer: TimerHandle | None = None
-        # the classic protocol, and until when the next JoinGroup and SyncGroup must have come
+        # the classic protocol, and the timers by which the next JoinGroup and SyncGroup must have come
         self.classic: ClassicMembership | None = None
         self.join_timer: TimerHandle | None = None
         self.sync_timer: TimerHandle | None = None
@@ -181,7 +181,7 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
 
     @property
     def state(self) -> ConsumerGroupState:
-        """How far the group is."""
+        """The state of the group."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.group_epoch > self.assignment_epoch:
@@ -238,7 +238,7 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
         self.members[member.member_id] = member
 
     def add_reconciled(self, member: ConsumerGroupMember, epoch: int, assigned: Assignment) -> None:
-        """Add a member that has what the target of this epoch gives it."""
+        """Add a member that has its part of the target of this epoch."""
         self.add(member)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
@@ -263,7 +263,7 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
     def replace(self, member: ConsumerGroupMember, new_member_id: str) -> None:
         """Give a static member that comes back its new member id; it keeps its place and its partitions.
 
-        Another member that has this id is removed: its process has begun again.
+        Another member that has this id is removed: its process has restarted.
         """
         if new_member_id in self.members:
             self.remove(self.members[new_member_id])

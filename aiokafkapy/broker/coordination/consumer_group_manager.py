@@ -74,7 +74,7 @@ class ConsumerGroupHeartbeat:
 
     @property
     def is_full(self) -> bool:
-        """Whether it says everything, and so is to be told everything."""
+        """Whether the request has every field, so that the answer has the assignment in any case."""
         return self.member_epoch == JOIN or None not in (
             self.rebalance_timeout,
             self.subscribed_topic_names,
@@ -83,7 +83,7 @@ class ConsumerGroupHeartbeat:
 
 
 class HeartbeatResult(NamedTuple):
-    """The answer; ``assignment`` is None where it is as before."""
+    """The answer; ``assignment`` is None when it has not changed."""
 
     member_id: str
     member_epoch: int
@@ -130,7 +130,7 @@ class ConsumerGroupManager:
         if len(group.members) >= largest and member_id not in group.members:
             raise GroupMaxSizeReachedError(f"The consumer group has reached its maximum capacity of {largest} members.")
         member = self._member_for(group, request)
-        # Above nothing was changed, below nothing is refused.
+        # Nothing was changed up to here, and nothing is refused from here on.
         pattern = _pattern(request, member)
         is_new_group = group.group_epoch == 0
         if self._groups.get(group.group_id) is not group:
@@ -155,14 +155,14 @@ class ConsumerGroupManager:
     # the parts that heartbeats and JoinGroups have in common
 
     def place(self, group: ConsumerGroup, member: ConsumerGroupMember | None, member_id: str) -> ConsumerGroupMember:
-        """The member of this id: a new one, or the given one, under a new id if it was another's place."""
+        """The member of this id: a new one, or the given one, which takes the id if it had another."""
         if member is None:
             member = ConsumerGroupMember(member_id)
             group.add(member)
         elif member.member_id != member_id:
             group.replace(member, member_id)
         if group.group_epoch > group.assignment_epoch:
-            group.see_topics(self._topics)  # a member has left since, with its topics: that was an epoch already
+            group.see_topics(self._topics)  # a member has left with its topics, and that began the epoch already
         return member
 
     def bring_forward(
@@ -177,7 +177,7 @@ class ConsumerGroupManager:
         group.reconcile(member, owned)
 
     def rearm(self, group: ConsumerGroup, member: ConsumerGroupMember) -> None:
-        """Begin a member's session anew; the time it has to give up partitions runs from when it was told."""
+        """Begin a member's session anew; its time to give up partitions runs from the answer that asked for them."""
         if member.session_timer is not None:
             member.session_timer.cancel()
         if member.classic is None:
@@ -202,7 +202,7 @@ class ConsumerGroupManager:
     def remove(self, group: ConsumerGroup, leaving: Sequence[ConsumerGroupMember]) -> None:
         """Remove members, in one epoch; when only classic ones are left, it is a classic group from then on.
 
-        Raises KafkaStorageError, and nothing has changed.
+        Raises KafkaStorageError; then nothing has changed.
         """
         if self._migration.may_downgrade(group, leaving):
             self._migration.downgrade(group, leaving)
@@ -248,7 +248,7 @@ class ConsumerGroupManager:
         return self._migration.upgraded(group)
 
     def _member_for(self, group: ConsumerGroup, request: ConsumerGroupHeartbeat) -> ConsumerGroupMember | None:
-        """The member that speaks, or, by its instance id, the one that it takes the place of; None: a new one."""
+        """The sender's member, or the static one of its instance id, which it replaces; None for a new member."""
         if request.member_epoch != JOIN:
             member = _known_member(group, request)
         elif request.instance_id is None:
@@ -322,7 +322,7 @@ def _check_join(request: ConsumerGroupHeartbeat) -> None:
 
 
 def _pattern(request: ConsumerGroupHeartbeat, member: ConsumerGroupMember | None) -> TopicPattern | None:
-    """The member's expression from now on: the same object where it is the same one."""
+    """The member's expression from now on: the same object if it has not changed."""
     before = None if member is None else member.pattern
     text = request.subscribed_topic_regex
     if text is None or text == ("" if before is None else before.text):

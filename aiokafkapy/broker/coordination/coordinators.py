@@ -1,6 +1,6 @@
-"""Which node coordinates a group or a transactional id.
+"""The node that coordinates a group or a transactional id.
 
-Owns where coordinators have gone; the nodes are arguments. Kafka's counterparts are the leaders of the partitions of
+Owns the moves of coordinators; the nodes are arguments. Kafka's counterparts are the leaders of the partitions of
 ``__consumer_offsets`` and ``__transaction_state``.
 
 Rules:
@@ -23,10 +23,10 @@ class Coordinators:
     __slots__ = ("_went_to", "moved")
 
     def __init__(self) -> None:
-        # by a node that has stopped once: the one that coordinates in its place
+        # by a node that has stopped once: its successor
         self._went_to: dict[int, int] = {}
         self.moved: dict[str, int | None] = {}
-        """By name: what ``controls.move_coordinator`` said."""
+        """By name, the node that ``controls.move_coordinator`` has chosen."""
 
     def of(self, key: str, all_nodes: Collection[int], running: Collection[int]) -> int | None:
         """The running node that coordinates a group or transactional id; None when no node does."""
@@ -41,7 +41,7 @@ class Coordinators:
     def note_nodes(self, all_nodes: Collection[int], running: Collection[int]) -> None:
         """Hear of a node that has started or stopped."""
         if not running:
-            return  # whichever starts first is the successor of all
+            return  # the first node that starts is the successor of all
         ring = sorted(all_nodes)
         self._went_to |= {node_id: self._successor(place, ring, running) for place, node_id in enumerate(ring)}
         self.moved = {key: node_id for key, node_id in self.moved.items() if node_id is None or node_id in running}

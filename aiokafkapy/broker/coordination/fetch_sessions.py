@@ -5,13 +5,13 @@ counterparts are ``FetchManager``, ``FetchSessionCache`` and ``FetchSession``.
 
 Rules:
 
-- a request of epoch 0 opens a session, one of epoch -1 needs none, both end the session that they name; each other one
-  is the next of its session;
+- a request of epoch 0 opens a session, one of epoch -1 needs none, both end the session that they name; any other
+  request is the next one of its session;
 - the answer in a session has the partitions with news only: records, an error, another start or end of the log;
 - a partition that had records goes to the end of its session's order, so that each gets its turn when a request is too
   small for all;
-- when there are too many sessions, one that was not used for two minutes makes room, else the new one gets none: its
-  client goes on without.
+- when there are too many sessions, one that was not used for two minutes makes room; if there is none, no new
+  session is opened, and the client goes on without.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class FetchSessions:
         return session
 
     def _evict(self, now: float) -> bool:
-        """Make room by the session that was not used for longest; whether that was long enough."""
+        """Remove the least recently used session if it was idle for long enough; returns whether it was."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None or now - oldest.last_used <= MIN_EVICTION:
             return False

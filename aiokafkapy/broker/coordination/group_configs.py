@@ -33,7 +33,7 @@ GROUP_OPTIONS: Final[Mapping[str, str | None]] = {
     SHARE_RECORD_LOCK: "group_share_record_lock_duration_ms",
     SHARE_SESSION_TIMEOUT: "group_share_session_timeout_ms",
 }
-"""The broker's option that is the default of each; a number of milliseconds. Those without have words as values."""
+"""The broker's option that is the default of each, in milliseconds; None for an option with words as values."""
 
 READ_COMMITTED: Final = "read_committed"
 _WORDS: Final[Mapping[str, str]] = {SHARE_AUTO_OFFSET_RESET: "latest", SHARE_ISOLATION_LEVEL: "read_uncommitted"}
@@ -72,7 +72,7 @@ class GroupConfigs:
     def alter(self, group_id: str, changes: Mapping[str, str | None], *, validate_only: bool = False) -> None:
         """Set options of a group, None for back to the default.
 
-        Raises InvalidConfigError, or InvalidRequestError without a group's name, and has changed nothing.
+        Raises InvalidConfigError, or InvalidRequestError without a group's name; then nothing has changed.
         """
         if not group_id:
             raise InvalidRequestError("Default group resources are not allowed.")
@@ -95,7 +95,7 @@ class GroupConfigs:
     # consumer groups
 
     def session_timeout(self, group_id: str) -> float:
-        """Seconds after which a member that is not heard of is removed."""
+        """Seconds after which a silent member is removed."""
         return self._milliseconds(self.overrides(group_id), SESSION_TIMEOUT) / 1000
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
@@ -105,7 +105,7 @@ class GroupConfigs:
     # share groups
 
     def share_session_timeout(self, group_id: str) -> float:
-        """Seconds after which a member of a share group that is not heard of is removed."""
+        """Seconds after which a silent member of a share group is removed."""
         return self._milliseconds(self.overrides(group_id), SHARE_SESSION_TIMEOUT) / 1000
 
     def share_heartbeat_interval_ms(self, group_id: str) -> int:
@@ -121,8 +121,8 @@ class GroupConfigs:
         return self.value(group_id, SHARE_ISOLATION_LEVEL) == READ_COMMITTED
 
     def share_start_offset(self, group_id: str, log: PartitionLog, now_ms: int) -> int:
-        """Where a share group starts in a log it has never read. OffsetNotAvailableError, as in Kafka, when all
-        records are older than its ``by_duration``.
+        """The offset at which a share group starts in a log that it has never read. OffsetNotAvailableError, as in
+        Kafka, when all records are older than its ``by_duration``.
         """
         reset = str(self.value(group_id, SHARE_AUTO_OFFSET_RESET))
         if reset == "earliest":

@@ -6,7 +6,7 @@ requests in ``classic_members``; share groups are in ``share_group_manager``, an
 ``share_partition_manager``. It knows no message class, no socket and no node: answers go to a callback, times come from
 a ``Scheduler``. Kafka's counterparts are ``GroupCoordinator`` and ``GroupMetadataManager`` (its classic half).
 
-How a classic group lives: the first JoinGroup moves it to PREPARING_REBALANCE, where all members' JoinGroups are
+The life of a classic group: the first JoinGroup moves it to PREPARING_REBALANCE, where all members' JoinGroups are
 gathered (members that do not join within the rebalance time-out are dropped); then COMPLETING_REBALANCE with a new
 generation, where all wait for the leader's SyncGroup; then STABLE, until someone joins, leaves, is not heard of for its
 session time-out, or the leader joins again.
@@ -15,8 +15,8 @@ Rules:
 
 - an answer may be given before the call returns; it is given once;
 - members live in memory only: after a restart they are told UNKNOWN_MEMBER_ID and join again. Offsets are kept;
-- a group without members becomes one of the other protocol when a member of that one joins; with members as
-  ``group_migration`` says.
+- a group without members becomes one of the other protocol when a member of that one joins; ``group_migration``
+  decides about groups with members.
 """
 
 from __future__ import annotations
@@ -123,10 +123,10 @@ class GroupCoordinator:
     def __iter__(self) -> Iterator[AnyGroup]:
         return iter(self._groups)
 
-    # which node coordinates
+    # the coordinating node
 
     def pause(self, group_id: str) -> None:
-        """No node coordinates the group: none of its members' times runs until ``begin_sessions``."""
+        """No node coordinates the group: no timer of its members runs until ``begin_sessions``."""
         group = self._groups.get(group_id)
         if isinstance(group, ClassicGroup):
             self._rebalancer.pause(group)
@@ -189,7 +189,8 @@ class GroupCoordinator:
             self._rebalancer.assign(group, request.assignments)
 
     def heartbeat(self, identity: MemberIdentity) -> None:
-        """Note that a member lives. Raises RebalanceInProgressError when it must join again, or why it is unknown."""
+        """Note that a member lives. Raises RebalanceInProgressError when it must join again, or an error when it is
+        unknown."""
         found = self._groups.get(identity.group_id)
         if isinstance(found, ConsumerGroup):
             self._classic_members.heartbeat(found, identity)
@@ -200,7 +201,7 @@ class GroupCoordinator:
             raise RebalanceInProgressError
 
     def leave_all(self, leaving: Sequence[MemberIdentity]) -> list[BrokerError | None]:
-        """Remove members of one group, those with an instance id by that; the error of each. Raises KafkaStorageError.
+        """Remove members of one group, static ones by their instance ids; the error of each. Raises KafkaStorageError.
 
         The errors are InvalidGroupIdError, UnknownMemberIdError, and FencedInstanceIdError.
         """
@@ -377,7 +378,7 @@ class GroupCoordinator:
         return group, member
 
     def _check_commit_in_transaction(self, group: AnyGroup, identity: MemberIdentity) -> None:
-        """A request that names no member is believed, as before KIP-447."""
+        """Check the member; a request that names none is accepted, as before KIP-447."""
         if isinstance(group, ConsumerGroup):
             try:
                 group.check_commit(

@@ -1,4 +1,4 @@
-"""The directory of groups: which group has a name, of whatever kind.
+"""The directory of groups: a group of any kind by its name.
 
 Owns the names only: ``group_coordinator``, ``group_migration`` and the managers decide which group is put there.
 Kafka's counterpart is the map ``groups`` of ``GroupMetadataManager``.
@@ -31,11 +31,11 @@ class GroupDirectory:
         return self._groups.get(group_id)
 
     def __iter__(self) -> Iterator[AnyGroup]:
-        """The groups of now: others may be put or removed meanwhile."""
+        """The present groups: others may be put or removed meanwhile."""
         return iter(tuple(self._groups.values()))
 
     def put(self, group: AnyGroup) -> None:
-        """Let a group have its name, in the place of the one that has it."""
+        """Put a group under its name, in place of the one that is there."""
         self._groups[group.group_id] = group
 
     def remove(self, group_id: str) -> None:

@@ -1,6 +1,6 @@
-"""Groups with members that become groups of the other protocol, which nobody stops for (KIP-848's online migration).
+"""Turns groups with members into groups of the other protocol while they run (KIP-848's online migration).
 
-Owns when a classic group becomes a consumer group and the other way round, and what becomes of its members. A member
+Decides when a classic group becomes a consumer group and the other way round, and moves its members. A member
 keeps its protocol: ``classic_members`` serves those of the classic one in a consumer group. Kafka's counterparts are
 ``ConsumerGroup.fromClassicGroup``, ``ClassicGroup.fromConsumerGroup`` and ``ConsumerGroupMigrationPolicy``.
 
@@ -12,7 +12,7 @@ Rules, with Kafka's default, ``group.consumer.migration.policy=bidirectional``:
   the classic protocol takes the place of the last other one, it keeps its place, and there is no rebalance;
 - nothing has changed until the type of the group is in the journal.
 
-Kafka fails to make a consumer group of one that has no generation yet; here it is made.
+Kafka fails to convert a classic group that has no generation yet; here it is converted.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class GroupMigration:
     # upgrade
 
     def upgraded(self, group: ClassicGroup) -> ConsumerGroup:
-        """A consumer group with this one's members, not yet in the directory. Raises GroupIdNotFoundError."""
+        """A consumer group with the members of this group, not yet in the directory. Raises GroupIdNotFoundError."""
         self._check_upgrade(group)
         made = ConsumerGroup(group.group_id, self._config.group_consumer_assignors[0])
         made.group_epoch = made.assignment_epoch = group.generation_id
@@ -84,7 +84,7 @@ class GroupMigration:
         return made
 
     def install(self, group: ConsumerGroup) -> None:
-        """Let a consumer group take the place of what is there of its name. Raises KafkaStorageError.
+        """Put a consumer group in place of any group of its name. Raises KafkaStorageError.
 
         The members of a classic group whose JoinGroup or SyncGroup waits are told of a rebalance.
         """
@@ -114,7 +114,7 @@ class GroupMigration:
     def downgrade(self, group: ConsumerGroup, leaving: Sequence[ConsumerGroupMember] = ()) -> None:
         """Let a classic group of the members that stay take the place of this one, which rebalances if some leave.
 
-        Raises KafkaStorageError, and nothing has changed.
+        Raises KafkaStorageError; then nothing has changed.
         """
         self._note_type(group.group_id, is_consumer=False)
         made = ClassicGroup(group.group_id, ClassicGroupState.STABLE)
@@ -172,7 +172,7 @@ def assignment_for(metadata: bytes, partitions: Assignment, topics: TopicRegistr
     """The assignment of a classic member with this metadata."""
     try:
         version = version_of(metadata)
-    except MalformedFrameError:  # of a protocol that it does not use: the one that it uses was read when it joined
+    except MalformedFrameError:  # not of the protocol in use, whose metadata was read when the member joined
         version = 0
     found = ((topics.by_id(each.topic_id), each.partition) for each in partitions)
     return encode_assignment(

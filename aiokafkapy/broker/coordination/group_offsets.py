@@ -1,7 +1,7 @@
 """The offsets that groups have committed, and those that wait for the end of a transaction; and the groups' protocols.
 
-Owns group → topic-partition → offset, which groups are consumer groups, and the journal's entries of both; does not
-check whether a member may commit, which ``group_coordinator`` does. Kafka's counterparts are
+Owns the offsets by group and topic-partition, the set of consumer groups, and the journal's entries of both;
+``group_coordinator`` checks whether a member may commit. Kafka's counterparts are
 ``OffsetMetadataManager`` and the topic ``__consumer_offsets``.
 
 Rules:
@@ -35,7 +35,7 @@ class CommittedOffset(NamedTuple):
 
 
 FORGOTTEN: Final = CommittedOffset(-1)
-"""How the file says that an offset was deleted."""
+"""The file's sign of a deleted offset."""
 
 Offsets = Mapping[TopicPartition, CommittedOffset]
 
@@ -110,7 +110,7 @@ class OffsetStore:
     # transactions
 
     def add_pending(self, group_id: str, producer_id: int, offsets: Offsets) -> None:
-        """Remember offsets until the producer's transaction ends. Raises KafkaStorageError, and has changed nothing."""
+        """Keep offsets until the producer's transaction ends. Raises KafkaStorageError; then nothing has changed."""
         if offsets:
             self._journal.append(_document(group_id, offsets) | {"pending": producer_id})
             self._pending.setdefault((group_id, producer_id), {}).update(offsets)
@@ -144,7 +144,7 @@ class OffsetStore:
     # internals
 
     def _rewrite_if_stale(self) -> None:
-        """After a change is in memory, for the file then has what memory has and nothing else."""
+        """Called after a change is in memory: a new file has the content of memory only."""
         things = len(self._groups) + len(self._pending) + len(self.consumer_groups)
         self._journal.rewrite_if_stale(things, self._documents)
 
@@ -181,7 +181,7 @@ class OffsetStore:
 
 
 class _Document(TypedDict, total=False):
-    """A line of the journal: a group's offsets, of an open transaction if it says whose, or the kind of a group."""
+    """A line of the journal: a group's offsets, those of a producer's open transaction, or the kind of a group."""
 
     group: str
     offsets: list[list[Any]]

@@ -45,7 +45,7 @@ class ModernGroupMember:
         self.rack_id: str | None = None
         # subscription
         self.subscribed_topic_names: frozenset[str] = frozenset()
-        # where it stands
+        # progress
         self.member_epoch = 0
         self.previous_member_epoch = 0
         self.assigned = NOTHING
@@ -88,11 +88,12 @@ class ModernGroup(Generic[M]):
         self.group_id = group_id
         # by member id, in order of joining
         self.members: dict[str, M] = {}
-        # epochs, and the target by member id that the second one belongs to
+        # epochs, and the target by member id, which belongs to the assignment epoch
         self.group_epoch = 0
         self.assignment_epoch = 0
         self.target: dict[str, Assignment] = {}
-        # the topics that somebody subscribes to: id and number of partitions by name; when it was seen
+        # the topics that somebody subscribes to: id and number of partitions by name; the version at which they were
+        # seen
         self._subscribed: dict[str, tuple[UUID, int]] = {}
         self._topics_version = -1
 
@@ -145,7 +146,7 @@ class ModernGroup(Generic[M]):
         return topics.version != self._topics_version
 
     def see_topics(self, topics: TopicRegistry) -> bool:
-        """Look at the topics again; whether those that are subscribed to are others, or have other partitions."""
+        """Look at the topics again; returns whether the subscribed ones, or their partitions, have changed."""
         self._topics_version = topics.version
         names = sorted(frozenset().union(*(member.topics for member in self.members.values())))
         found = ((name, topics.get(name)) for name in names)

@@ -54,7 +54,7 @@ class Purgatory:
         return operation.future
 
     def check(self, key: Hashable) -> int:
-        """Try the operations that wait for ``key`` again; returns how many were completed."""
+        """Try the operations that wait for ``key`` again; returns the number of completed ones."""
         watchers = self._watchers.get(key)
         if not watchers:
             return 0
@@ -122,5 +122,5 @@ class _Operation:
     # asyncio callbacks
 
     def on_done(self, future: asyncio.Future[object]) -> None:
-        # Only a cancelled one is still here; finish() is harmless for the others.
+        # Only a cancelled operation is still here; finish() is harmless for the others.
         self.finish()

@@ -27,7 +27,7 @@ from .classic_group import ClassicGroup, ClassicGroupMember, ClassicGroupState, 
 __all__ = ["GroupRebalancer"]
 
 NEW_MEMBER_JOIN_TIMEOUT: Final = 300.0
-"""Seconds after which a member is dropped that never got the answer to its first JoinGroup; Kafka's five minutes."""
+"""Seconds after which a member without an answer to its first JoinGroup is dropped; Kafka's five minutes."""
 
 
 class GroupRebalancer:
@@ -38,11 +38,11 @@ class GroupRebalancer:
         self._scheduler = scheduler
 
     def prepare(self, group: ClassicGroup) -> None:
-        """Begin a rebalance, or see whether the one that is going on has all its members."""
+        """Begin a rebalance, or check whether the present one has all its members."""
         if group.state is ClassicGroupState.PREPARING_REBALANCE:
             self._maybe_complete_join(group)
             return
-        # Also of a stable group: its leader has synced, and a follower may not have.
+        # Also for a stable group: its leader has synced, and a follower may not have.
         self._stop_pending_sync(group)
         if group.state is ClassicGroupState.COMPLETING_REBALANCE:
             for member in group.members.values():

@@ -1,7 +1,7 @@
 """One share group: its members, its epochs, and the partitions of each member, which it may have with others (KIP-932).
 
 Owns the state of a group; it starts no timer and knows no request: that is ``share_group_manager.ShareGroupManager``.
-Records are nothing to it: see ``share_partition``. Kafka's counterparts are ``ShareGroup`` and ``ShareGroupMember``.
+It knows no records: see ``share_partition``. Kafka's counterparts are ``ShareGroup`` and ``ShareGroupMember``.
 
 Rules:
 
@@ -44,12 +44,12 @@ class ShareGroup(ModernGroup[ShareGroupMember]):
 
     @property
     def state(self) -> ShareGroupState:
-        """How far the group is."""
+        """The state of the group."""
         return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
 
     def check_epoch(self, member: ShareGroupMember, epoch: int) -> None:
-        """Refuse another epoch than the member's own; but the one before is believed, when the answer with the new one
-        may have been lost. FencedMemberEpochError.
+        """Refuse any epoch but the member's own; the previous one is accepted, since the answer with the new one may
+        have been lost. FencedMemberEpochError.
         """
         known, previous = member.member_epoch, member.previous_member_epoch
         if epoch > known:

@@ -3,8 +3,9 @@
 Owns the checks of a heartbeat, and the timers of members. ``share_group`` has a group's state,
 ``share_partition_manager`` the records. Kafka's counterpart is the share half of ``GroupMetadataManager``.
 
-Rules: those of ``consumer_group_manager``, but that nobody has to give up a partition before another one gets it, and
-that there are no static members. A member whose session ends is removed; its records come back when their locks end.
+Rules: those of ``consumer_group_manager``, except that a partition need not be given up before another member gets
+it, and that there are no static members. A member whose session ends is removed; its records come back when their locks
+end.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class ShareGroupManager:
         else:
             group = self.find(request.group_id, "Share group")
         member = self._member_for(group, request)
-        # Above nothing was changed, below nothing is refused.
+        # Nothing was changed up to here, and nothing is refused from here on.
         is_new_group = self._groups.get(group.group_id) is None
         self._groups.put(group)
         group.members.setdefault(member.member_id, member)

@@ -1,4 +1,4 @@
-"""One partition as one share group sees it: which records are with whom, which are done with, and where it begins.
+"""One partition as one share group sees it: its start, the records that members have, and those that are done with.
 
 Owns the state of each record in flight, and decides every acquisition and acknowledgement; it reads no log, no clock
 and no request. Kafka's counterpart is ``SharePartition`` (KIP-932).
@@ -9,8 +9,8 @@ delivered as often as a record may be, or when the log has no record at this off
 
 Rules:
 
-- the records in flight are those from ``start_offset`` (Kafka's SPSO) up to ``end_offset`` (SPEO); every one before is
-  done with, none behind was ever acquired;
+- the records in flight are those from ``start_offset`` (Kafka's SPSO) up to ``end_offset`` (SPEO); every record before
+  them is done with, and no record after them was ever acquired;
 - a record is with one member at most, and only that member acknowledges it;
 - an acknowledgement of several batches is taken whole or not at all;
 - whole batches of the log are acquired, so that a member may get more records than it asked for;
@@ -66,7 +66,7 @@ DONE: Final = frozenset({RecordState.ACKNOWLEDGED, RecordState.ARCHIVED})
 
 
 class AcknowledgeType(IntEnum):
-    """A member's word on a record; GAP is for an offset at which the log has no record."""
+    """A member's verdict on a record; GAP is for an offset at which the log has no record."""
 
     GAP = 0
     ACCEPT = 1
@@ -83,7 +83,7 @@ _OUTCOMES: Final = {
 
 
 class AcquiredRecords(NamedTuple):
-    """Neighbours that were acquired, both ends inclusive, and how often they are delivered with this time."""
+    """Consecutive acquired records, both ends inclusive, and their number of deliveries, this one included."""
 
     first_offset: int
     last_offset: int
@@ -93,7 +93,7 @@ class AcquiredRecords(NamedTuple):
 class AcquireRequest(NamedTuple):
     """A member wants ``max_records`` records of ``batches``, which are pairs of first and last offset.
 
-    ``aborted`` are those whose transaction was aborted: they are never delivered.
+    ``aborted`` are the ranges of aborted transactions: their records are never delivered.
     """
 
     member_id: str
@@ -103,19 +103,19 @@ class AcquireRequest(NamedTuple):
 
 
 class AcknowledgementBatch(NamedTuple):
-    """A member's word on neighbours: one type for all, or one for each."""
+    """A member's verdict on consecutive records: one type for all, or one for each."""
 
     first_offset: int
     last_offset: int
     types: Sequence[int]
 
     def type_of(self, offset: int) -> AcknowledgeType:
-        """The word on one of the records."""
+        """The verdict on one of the records."""
         return AcknowledgeType(self.types[0] if len(self.types) == 1 else self.types[offset - self.first_offset])
 
 
 class StateBatch(NamedTuple):
-    """Neighbours in one state, as they are kept on disk."""
+    """Consecutive records in one state, as they are kept on disk."""
 
     first_offset: int
     last_offset: int
@@ -154,7 +154,7 @@ class SharePartition:
         self.start_offset = start_offset
         self._max_delivery_count = max_delivery_count
         self._max_in_flight = max_in_flight
-        self._records: list[_Record] = []  # that of offset start_offset + i at i
+        self._records: list[_Record] = []  # index i has the record at offset start_offset + i
         for batch in batches:
             self._extend_to(batch.first_offset)
             for _ in range(max(batch.first_offset, start_offset), batch.last_offset + 1):
@@ -163,7 +163,7 @@ class SharePartition:
 
     @property
     def end_offset(self) -> int:
-        """Behind the last record that was ever acquired."""
+        """The offset after the last record that was ever acquired."""
         return self.start_offset + len(self._records)
 
     @property
@@ -176,12 +176,12 @@ class SharePartition:
 
     @property
     def can_acquire(self) -> bool:
-        """Whether there is room in flight, or a record there to be obtained again."""
+        """Whether there is room for more in flight, or a record in flight is available again."""
         return len(self._records) < self._max_in_flight or self.next_fetch_offset < self.end_offset
 
     @property
     def next_deadline_ms(self) -> float:
-        """When the first lock runs out, infinity when nothing is locked."""
+        """The time at which the first lock runs out, infinity when nothing is locked."""
         return min((record.deadline_ms for record in self._records), default=math.inf)
 
     # changes
@@ -221,7 +221,7 @@ class SharePartition:
         return _ranges((offset, record) for offset, record in taken if record.state is RecordState.ACQUIRED)
 
     def acknowledge(self, member_id: str, batches: Iterable[AcknowledgementBatch]) -> None:
-        """Take a member's word on records that it has; that on records before ``start_offset`` is ignored.
+        """Take a member's verdict on records that it has; records before ``start_offset`` are ignored.
 
         Raises InvalidRequestError, InvalidRecordStateError; then nothing has changed.
         """
@@ -239,7 +239,7 @@ class SharePartition:
         self._advance()
 
     def release(self, member_id: str) -> bool:
-        """Take the records of a member that is gone, as if it had never had them; whether there were any."""
+        """Take the records of a member that is gone, as if it had never had them; returns whether there were any."""
         found = [record for record in self._records if record.member_id == member_id]
         for record in found:
             record.leave(RecordState.AVAILABLE)
@@ -247,7 +247,7 @@ class SharePartition:
         return bool(found)
 
     def expire(self, now_ms: float) -> bool:
-        """Take the records whose lock has run out; whether there were any."""
+        """Take the records whose lock has run out; returns whether there were any."""
         found = [record for record in self._records if record.deadline_ms <= now_ms]
         for record in found:
             record.leave(self._again(record))
@@ -255,7 +255,7 @@ class SharePartition:
         return bool(found)
 
     def start_at(self, log_start_offset: int) -> bool:
-        """Forget the records that the log has no more; whether there were any."""
+        """Forget the records that the log no longer has; returns whether there were any."""
         if log_start_offset <= self.start_offset:
             return False
         del self._records[: log_start_offset - self.start_offset]

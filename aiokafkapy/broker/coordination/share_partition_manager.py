@@ -1,14 +1,14 @@
-"""The partitions of all share groups: which there are, where each begins, and whose locks run out (KIP-932).
+"""The partitions of all share groups: their starts, their states, and the locks on their records (KIP-932).
 
 Owns a ``SharePartition`` for each that is in use, the journal of those that are not, and the one timer of all locks.
-It knows no request and no member but by name. Kafka's counterparts are ``SharePartitionManager``,
+It knows no request, and members by name only. Kafka's counterparts are ``SharePartitionManager``,
 ``SharePartitionCache`` and the share coordinator with its topic ``__share_group_state``.
 
 Rules:
 
 - a partition is in use from the first fetch on, until its leader changes, or the connection ends that had the last
   session of its group there; then only the journal's entry is left, and no lock;
-- a session that ends at a node gives back what its member took there, and nothing that it took from a later leader;
+- a session that ends at a node gives back the records that its member took there, but none from a later leader;
 - a change is in the journal before the call that made it returns, except for acquisitions: those last as long as their
   locks, and no longer than this process;
 - a group that has never written about a partition begins where ``share.auto.offset.reset`` says, each time that it is
@@ -69,7 +69,7 @@ Place = tuple[str, TopicIdPartition]
 
 
 class SharePartitionManager:
-    """All of them; in memory only without a ``data_dir``."""
+    """All partitions of share groups; in memory only without a ``data_dir``."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class SharePartitionManager:
     # offsets
 
     def offsets(self, group_id: str) -> dict[TopicIdPartition, ShareState]:
-        """A group's partitions of existing topics, with where they begin."""
+        """A group's partitions of existing topics, with their start offsets."""
         known = self._groups.get(group_id, {})
         return {place: state for place, state in known.items() if self._topics.by_id(place.topic_id) is not None}
 
@@ -142,7 +142,7 @@ class SharePartitionManager:
             self._in_use.pop((group_id, place), None)
 
     def forget(self, group_id: str, topic_id: UUID) -> bool:
-        """Forget a topic of a group; whether there was anything. Raises KafkaStorageError."""
+        """Forget a topic of a group; returns whether there was anything. Raises KafkaStorageError."""
         known = self._groups.get(group_id, {})
         gone = [place for place in known if place.topic_id == topic_id]
         for place in gone:
@@ -243,7 +243,7 @@ class SharePartitionManager:
             del self._in_use[place]
 
     def _arm(self, deadline_ms: float) -> None:
-        """Have ``expire`` called by then: locks that were acknowledged since cost one call that finds nothing."""
+        """Have ``expire`` called at this time; if the locks are gone by then, that call finds nothing."""
         if deadline_ms >= self._due_ms:
             return
         if self._timer is not None:
@@ -262,7 +262,7 @@ class SharePartitionManager:
         try:
             self._write(group_id, each, state)
         except KafkaStorageError:
-            self._in_use.pop(place, None)  # as it was when it was written last
+            self._in_use.pop(place, None)  # opened again as last written
             raise
 
     def _save_quietly(self, place: Place, share: SharePartition) -> None:
@@ -278,7 +278,7 @@ class SharePartitionManager:
         self._rewrite_if_stale()
 
     def _rewrite_if_stale(self) -> None:
-        """After a change is in memory, for the file then has what memory has and nothing else."""
+        """Called after a change is in memory: a new file has the content of memory only."""
         things = sum(1 + len(places) for places in self._groups.values())
         self._journal.rewrite_if_stale(things, self._documents)
 
@@ -303,7 +303,7 @@ class SharePartitionManager:
 
 
 class _Document(TypedDict, total=False):
-    """A line of the journal: that a group exists or no longer does, or its state of a partition."""
+    """A line of the journal: whether a group exists, or its state of a partition."""
 
     group: str
     exists: bool

@@ -78,7 +78,7 @@ class ShareSession:
             self.untold.discard(each)
 
     def rotated(self) -> list[TopicIdPartition]:
-        """The partitions, each request beginning with another one, so that each gets its turn."""
+        """The partitions, from the next one on with each request, so that each gets its turn."""
         partitions = list(self.partitions)
         first = self.epoch % len(partitions) if partitions else 0
         return partitions[first:] + partitions[:first]

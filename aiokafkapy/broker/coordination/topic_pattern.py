@@ -8,9 +8,9 @@ Rules:
 
 - matching takes time in proportion to the length of the name and of the expression, for any expression;
 - an expression that RE2 refuses is InvalidRegularExpressionError when it is made, with the part that is wrong;
-- topic names have 65 different characters, so a class of characters is the set of those of them that are in it.
+- topic names have 65 different characters, so a class of characters is a set of these.
 
-Of RE2's syntax the names of scripts are not known, except for Latin and Common.
+Of RE2's names of scripts only Latin and Common are known.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class TopicPattern:
         self._program = _Parser(text).program()
 
     def matches(self, name: str) -> bool:
-        """Whether the whole name is one of the expression's."""
+        """Whether the expression matches the whole name."""
         states = self._reachable([0], name, 0)
         for position, character in enumerate(name):
             advanced = [
@@ -98,7 +98,7 @@ class TopicPattern:
         return len(self._program) - 1 in states
 
     def _reachable(self, states: Iterable[int], name: str, position: int) -> list[int]:
-        """These states and those that are reached from them without a character."""
+        """These states, and the states that they reach without a character."""
         found: dict[int, None] = {}
         waiting = list(states)
         while waiting:
@@ -147,7 +147,7 @@ class _Parser:
 
     def program(self) -> list[_Step]:
         """The steps; the last one is the end."""
-        part, _ = self._alternatives()  # ends at the end, or at a ) that closes nothing
+        part, _ = self._alternatives()  # stops at the end, or at a ) that closes nothing
         if self.position < len(self.text):
             raise self._error("unexpected )", ")")
         steps: list[_Step] = []
@@ -155,7 +155,7 @@ class _Parser:
         steps.append(_Step())
         return steps
 
-    # the grammar; the numbers are the repetitions that parts have within them
+    # the grammar: each part, and the number of repetitions within it
 
     def _alternatives(self) -> tuple[_Part, int]:
         branches = [self._sequence()]
@@ -196,7 +196,7 @@ class _Parser:
         return _times(part, low, high), repeats
 
     def _count(self) -> tuple[int, int]:
-        """How often the part may stand, (-1, -1) when no count is written; a high of -1 is any number."""
+        """The least and most repetitions of a part, (-1, -1) when no count is written; a most of -1 is any number."""
         for operator, low, high in (("*", 0, -1), ("+", 1, -1), ("?", 0, 1)):
             if self._take(operator):
                 return low, high
@@ -252,7 +252,8 @@ class _Parser:
         return found
 
     def _flags(self, start: int) -> bool:
-        """Read ``i``, ``-s`` and so on; whether that was the whole group, and they hold to the end of the outer one."""
+        """Read ``i``, ``-s`` and so on; returns whether that was the whole group; then they hold to the end of the
+        outer one."""
         is_on = True
         while self.position < len(self.text):
             flag = self.text[self.position]
@@ -411,7 +412,7 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 6
 
 
-# Parts, as they write themselves.
+# parts
 
 
 def _write(steps: list[_Step], step: _Step) -> int:

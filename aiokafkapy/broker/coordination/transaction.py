@@ -36,9 +36,9 @@ __all__ = [
 NO_EPOCH: Final = -1
 MAX_EPOCH: Final = 2**15 - 1
 NEVER_MS: Final = 2**31 - 1
-"""The time-out of transactions that have none."""
+"""In place of a time-out: the transaction never expires."""
 LAST_EPOCH: Final = MAX_EPOCH - 1
-"""The last that a producer gets: the one after it is kept for fencing it (Java's ``isEpochExhausted``)."""
+"""The last epoch that a producer gets: the one after it is kept for fencing it (Java's ``isEpochExhausted``)."""
 
 
 class ProducerIdAndEpoch(NamedTuple):
@@ -100,9 +100,9 @@ class TransactionMetadata:
     partitions: set[TopicPartition] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
     open_epoch: int = NO_EPOCH
-    """The epoch of the producer that began the open transaction: a prepared one is known by it."""
+    """The epoch of the producer that began the open transaction: it identifies a prepared transaction."""
     deadline: float | None = None
-    """When an ONGOING transaction is aborted; not kept on disk."""
+    """The time at which an ONGOING transaction is aborted; not kept on disk."""
 
     def move(self, state: TransactionState) -> None:
         """Change the state. Raises IllegalTransitionError."""
@@ -148,7 +148,7 @@ class TransactionMetadata:
         self._begin_empty(timeout_ms)
 
     def copy(self) -> Self:
-        """The same, to be changed apart."""
+        """A copy that can be changed by itself."""
         return replace(self, partitions=set(self.partitions), groups=set(self.groups))
 
     def add(
@@ -174,7 +174,7 @@ class TransactionMetadata:
         self.last_producer_epoch = NO_EPOCH
 
     def fence(self, version: int) -> None:
-        """An abort follows that the producer did not ask for. Its epoch is raised, in version 2 by the abort itself."""
+        """Prepare an abort that the producer did not ask for. The epoch is raised, in version 2 by the abort itself."""
         if version < 2:
             self.producer_epoch = min(self.producer_epoch + 1, MAX_EPOCH)
             self.last_producer_epoch = NO_EPOCH

@@ -1,7 +1,7 @@
 """The transaction coordinator: the producer that may write under a transactional id, and the end of its transactions.
 
 Owns every transactional id and decides each request on one; ``transaction`` has the effect of a step on an id,
-``transaction_markers`` how an outcome reaches the partitions and groups. It knows no message class, no socket and no
+``transaction_markers`` brings an outcome to the partitions and groups. It knows no message class, no socket and no
 node; ``now`` is an argument. Kafka's counterparts are ``TransactionCoordinator`` and ``TransactionStateManager``.
 
 Rules:
@@ -11,8 +11,8 @@ Rules:
 - a change that the journal refuses does not happen: KafkaStorageError, and the id is as it was;
 - the answer to an end comes when it is decided; a producer that comes again before the markers are written gets
   CONCURRENT_TRANSACTIONS;
-- an abort by time, or by a second producer of the same id, raises the epoch: in version 1 first, and in version 2 as
-  every end does, so that the producer is told of an abort that it asks for then.
+- an abort by time, or by a second producer of the same id, raises the epoch: in version 1 before it, in version 2 with
+  it, as every end does, so that a producer that asks for the same abort afterwards is told of it.
 """
 
 from __future__ import annotations
@@ -107,14 +107,14 @@ class TransactionCoordinator:
         return iter(tuple(self._transactions.values()))
 
     def get(self, transactional_id: str) -> TransactionMetadata:
-        """The id. Raises TransactionalIdNotFoundError."""
+        """The state of an id. Raises TransactionalIdNotFoundError."""
         transaction = self._transactions.get(transactional_id)
         if transaction is None:
             raise TransactionalIdNotFoundError
         return transaction
 
     def next_producer_id(self) -> int:
-        """The first producer id that no transactional id has, nor any after it."""
+        """The producer id after the highest one of any transactional id."""
         ids = (max(each.producer_id, each.previous_producer_id, each.next_producer_id) for each in self)
         return max(ids, default=-1) + 1
 
@@ -263,11 +263,12 @@ class TransactionCoordinator:
         return self._is_holding
 
     def next_deadline(self) -> float | None:
-        """When the next open transaction is over its time; None when none is open."""
+        """The first deadline of an open transaction; None when none is open."""
         return min((each.deadline for each in self if each.deadline is not None), default=None)
 
     def expire(self, now: float, transactional_id: str | None = None) -> int:
-        """Abort the transactions that are over their time, or that of one id; their number. KafkaStorageError."""
+        """Abort the transactions that are over their time, or that of one id; returns their number.
+        KafkaStorageError."""
         expired = [
             each
             for each in self
@@ -304,7 +305,7 @@ class TransactionCoordinator:
         return transaction
 
     def _check_ended(self, transaction: TransactionMetadata) -> None:
-        """Raise ConcurrentTransactionsError when markers are to be written, which is tried again for the next time."""
+        """Raise ConcurrentTransactionsError when markers are still to be written, after another try to write them."""
         if transaction.is_ending:
             self._carry_out(transaction)
             raise ConcurrentTransactionsError

@@ -18,11 +18,11 @@ __all__ = ["TransactionExpiry"]
 logger = get_logger()
 
 RETRY_AFTER: Final = 1.0
-"""Seconds, when the disk does not take the abort."""
+"""Seconds until the next try when the disk does not take the abort."""
 
 
 class TransactionExpiry:
-    """Runs from its making until ``close``."""
+    """Runs from its creation until ``close``."""
 
     __slots__ = ("_coordinator", "_due", "_scheduler", "_timer")
 

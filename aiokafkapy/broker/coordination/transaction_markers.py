@@ -1,4 +1,4 @@
-"""How the outcome of a transaction reaches its partitions and groups.
+"""Brings the outcome of a transaction to its partitions and groups.
 
 Owns nothing: it appends a control batch to each partition's log, and ends the offsets that are pending in each group.
 It must not know transactional ids' states. Kafka's counterpart is ``TransactionMarkerChannelManager``, whose
@@ -9,8 +9,8 @@ Rules:
 - a partition that is led gets its marker at once, and a group its offsets; only the end of the transaction waits for
   those without a leader, or whose disk does not take it;
 - a partition that was deleted needs none; one that has a marker of this producer with a higher epoch is done too;
-- a partition may get its marker twice, after a crash between the marker and the word that it is there: readers
-  take the second for the end of nothing.
+- a partition may get its marker twice, after a crash between the marker and the journal's entry: to readers
+  the second one ends nothing.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class TransactionMarkers:
 
     def write(self, transaction: TransactionMetadata) -> bool:
         """Write the markers that can be written now, and take their partitions and groups out of the transaction;
-        whether none is left.
+        returns whether none is left.
         """
         self._write(transaction, is_commit=transaction.state is TransactionState.PREPARE_COMMIT)
         return not (transaction.groups or transaction.partitions)

@@ -1,5 +1,5 @@
-"""The name of a version comes in, and an ``Emulation`` goes out: what a dev broker is to its clients, an older Kafka or
-another product. Kafka has no counterpart: a broker of it is its own release only.
+"""The name of a version comes in, and an ``Emulation`` goes out: the older Kafka or other product that a dev broker is
+to its clients. Kafka has no counterpart: a broker of it is its own release only.
 
 ``emulation_of("2.8")`` is the release, ``emulation_of("redpanda")`` the product. Handlers ask them how to answer; they
 know no handler. The versions that a handler serves are narrowed to theirs, so most of a release needs no code. Nothing
@@ -29,9 +29,9 @@ _PATCH: Final = re.compile(r"(0\.\d+|[1-9]\d*\.\d+)\.\d+(?:\.\d+)?")
 
 
 def emulation_of(version: str) -> Emulation:
-    """The release (``2.8``, and ``2.8.2`` is the same) or product of this name.
+    """The release (``2.8``; ``2.8.2`` is the same) or product of this name.
 
-    ConfigurationError for an unknown one, with those that there are.
+    ConfigurationError, which lists the known names, for any other.
     """
     if version in PROFILES:
         return PROFILES[version]

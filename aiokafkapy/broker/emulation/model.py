@@ -1,4 +1,4 @@
-"""One broker to be like, as a client sees it: its versions, its features, its refusals.
+"""The broker to emulate, as a client sees it: its versions, its features, its refusals.
 
 Owns the form of an emulation and the part of our APIs that one leaves; must not know any handler nor a release.
 Kafka's counterparts are ``ApiVersionManager`` and ``BrokerFeatures``.
@@ -51,7 +51,7 @@ class Emulation:
     name: str
     """The name that people read: ``Kafka 2.8``."""
     source: str
-    """Where its ranges are from."""
+    """The source of its ranges."""
 
     apis: Mapping[int, tuple[int, int]]
     """The lowest and highest version by API key; those that our broker lacks are not served."""
@@ -61,7 +61,7 @@ class Emulation:
     answers_api_versions_up_to: int = _EVERY_VERSION
     """A request of a higher version closes the connection."""
     has_features: bool = True
-    """Whether finalized features are known, if only as none: without, their epoch is -1."""
+    """Whether the broker knows finalized features, even if it has none; otherwise their epoch is -1."""
     cluster_id_prefix: str = ""
 
     refused_codecs: Mapping[int, int] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Emulation:
     checks_special_times: bool = True
     """Whether ListOffsets refuses the negative times that mean something in a later version than the request's."""
     caps_min_insync_replicas: bool = True
-    """Whether acks=all asks for no more replicas than the partition has, whatever ``min.insync.replicas`` says."""
+    """Whether acks=all asks for no more replicas than the partition has, even if ``min.insync.replicas`` is higher."""
     verifies_transactions: bool = True
     """Whether a transactional batch is refused where its partition was not added to the transaction."""
 

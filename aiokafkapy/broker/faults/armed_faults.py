@@ -73,7 +73,7 @@ class Faults:
     interceptors: dict[int, Callable[[Any, Struct], Any]] = field(default_factory=dict)
     counts: Counter[tuple[int, int]] = field(default_factory=Counter)  # (API key, node id)
     numbered: int = 0  # faults that were given a name, which ``clear`` does not forget
-    named: set[str] = field(default_factory=set)  # names that faults came with
+    named: set[str] = field(default_factory=set)  # names that the callers gave
 
     def clear(self) -> None:
         """Forget everything."""
@@ -115,7 +115,8 @@ class Faults:
         self.counts[api_key, node_id] += 1
 
     def intercept(self, request: FaultyRequest, body: Struct) -> Any:
-        """The answer of the function given to ``on_request``; None when there is none or it lets the request pass."""
+        """The answer of the function given to ``on_request``; None without a function, or when it lets the request
+        pass."""
         function = self.interceptors.get(request.api_key)
         return None if function is None else function(request, body)
 
@@ -163,7 +164,7 @@ class Faults:
 
 
 def broker_error(code: int) -> KafkaError:
-    """The error of a code, also of one that no broker of today sends."""
+    """The error of a code, also of a code that brokers no longer send."""
     error = for_code(code)
     if error.code != code:
         error = type("InjectedError", (BrokerError,), {"code": code})

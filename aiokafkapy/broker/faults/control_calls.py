@@ -1,7 +1,7 @@
 """The calls of ``Controls`` as data: their names, parameters and kinds, and one call with its arguments, checked.
 
-Owns the table of the controls, by which a page makes its forms and a file says its faults. It knows neither a broker
-nor a clock, and calls nothing: ``Controls.apply`` does. Kafka has no counterpart.
+Owns the table of the controls, from which a page makes its forms and by which a file names its faults. It knows neither
+a broker nor a clock, and calls nothing: ``Controls.apply`` does. Kafka has no counterpart.
 
 Rules:
 
@@ -193,7 +193,7 @@ CONTROLS: Final[Mapping[str, ControlSpec]] = {
 class ControlCall:
     """One call: ``arguments`` has every parameter of the control, in its order. Make one with ``of``.
 
-    ``fault`` is the name of the fault that it has armed, of a call that was made.
+    ``fault`` is the name of the fault that the call has armed, once it was made.
     """
 
     control: str
@@ -290,7 +290,7 @@ def _checked_python(control: str, parameter: Parameter, value: Any) -> Argument:
             raise ValueError(f"{control}: {parameter.name}={value!r}: it is an ApiKey or its number")
         return ApiKey(value).name if value in ApiKey.__members__.values() else int(value)
     if kind is Kind.ERROR and isinstance(value, type):
-        return value.__name__  # whether it has a code ``Controls`` finds
+        return value.__name__  # ``Controls`` checks whether it has a code
     if isinstance(value, os.PathLike):
         value = str(value)
     return _checked(control, parameter, {parameter.name: value})

@@ -1,4 +1,4 @@
-"""A schedule of faults: which control is called when, drawn from a seed, or read from a file.
+"""A schedule of faults: calls of the controls with their times, drawn from a seed or read from a file.
 
 Owns ``FaultSchedule`` and its file. Pure: the same seed and cluster give the same faults, and no clock is read;
 ``playback`` has the timers. Kafka has no counterpart.
@@ -52,7 +52,7 @@ class ScheduledFault:
 
 @dataclass(frozen=True, slots=True)
 class FaultSchedule:
-    """Faults in the order of their times. ``seed`` is the one that they were drawn from, if any."""
+    """Faults in the order of their times. ``seed`` is None unless they were drawn from one."""
 
     seconds: float
     faults: tuple[ScheduledFault, ...]
@@ -138,13 +138,13 @@ def _read_fault(number: int, entry: Any) -> ScheduledFault:
 
 @dataclass(slots=True)
 class _Draw:
-    """One drawing. ``busy`` is until when a control that lasts is in use: two at once would end each other."""
+    """One drawing. ``busy`` has the time until which a lasting control is in use: two at once would end each other."""
 
     random: random.Random
     seconds: float
     topics: dict[str, int]
     nodes: int
-    stopped: dict[int, float] = field(default_factory=dict)  # by node: until when
+    stopped: dict[int, float] = field(default_factory=dict)  # by node: the time of its start
     busy: dict[str, float] = field(default_factory=dict)
 
     def faults(self) -> Iterator[ScheduledFault]:

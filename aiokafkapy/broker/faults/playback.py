@@ -1,6 +1,6 @@
 """A schedule of faults while it is played: one timer, and the outcome of each call.
 
-Owns the timer and the outcome. It decides no fault: ``fault_schedule`` says which, and ``apply`` calls the control.
+Owns the timer and the outcome. ``fault_schedule`` decides the faults, and ``apply`` calls the control.
 Kafka has no counterpart.
 
 Rules:
@@ -49,7 +49,7 @@ class Playback:
 
     @property
     def played(self) -> int:
-        """Faults that have come."""
+        """The number of faults whose time has come."""
         return self._next
 
     @property
@@ -113,7 +113,7 @@ class Playback:
     def _call(self, call: ControlCall) -> None:
         try:
             self._apply(call)
-        except Exception as error:  # a fault that cannot be is one that did not come: the others do
+        except Exception as error:  # noted; the later calls are made all the same
             self.failures.append((call, error))
             return
         if call.control == "stop_node":

@@ -11,7 +11,7 @@ the schema has a place for it; the default is a top-level ``error_code``, so an 
 
 Kafka's counterpart is ``KafkaApis.handle``; the registry by key is kfake's. Every module of this package is imported
 when the table is first asked for, so adding an API means adding a file. A broker that emulates a release or a product
-serves of each the versions that this one has.
+serves those of its versions that are registered here.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ MAX_STRING_SIZE: Final = 0x7FFF
 
 
 class Instruction(Enum):
-    """What to do in place of sending a response body."""
+    """An order in place of a response body."""
 
     NO_RESPONSE = 1
     CLOSE_CONNECTION = 2
@@ -73,11 +73,11 @@ NO_RESPONSE: Final = Instruction.NO_RESPONSE
 CLOSE_CONNECTION: Final = Instruction.CLOSE_CONNECTION
 
 Body: TypeAlias = Struct
-"""A request, of the version that the context says."""
+"""A request, in the version that the context has."""
 Response: TypeAlias = PlainMessage | Struct
 FinalAnswer: TypeAlias = Response | Instruction
 Answer: TypeAlias = FinalAnswer | asyncio.Future[Any]
-"""A future is of a final one."""
+"""A future resolves to a final answer."""
 Handle = Callable[["RequestContext", Body], Answer]
 ErrorResponse = Callable[["RequestContext", Body, "KafkaError"], FinalAnswer]
 

@@ -31,7 +31,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Re
 
 @register(ApiKey.ADD_OFFSETS_TO_TXN, versions=(0, 4), error=error_response)
 def handle(context: RequestContext, body: Body) -> Response:
-    """Whether there is such a group shows when the offsets come."""
+    """Take the group in; whether it exists is checked when the offsets come."""
     check_transactional_id(context, Operation.WRITE, body.transactional_id)
     context.check_right(Operation.READ, ResourceType.GROUP, body.group_id)
     state = context.state

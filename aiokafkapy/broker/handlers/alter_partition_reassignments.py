@@ -3,7 +3,7 @@
 versions: 0-1
 kept: new replicas, at once; whether their number may change (v1)
 dropped: the time-out, and reassignments that go on: replicas share a log, so there is nothing to copy
-notes: there is never one to cancel (null replicas): NO_REASSIGNMENT_IN_PROGRESS. To stopped nodes only
+notes: there is never a reassignment to cancel (null replicas): NO_REASSIGNMENT_IN_PROGRESS. One to stopped nodes only
     is INVALID_REPLICA_ASSIGNMENT; Kafka goes on with the old replicas until a new one has caught up.
 """
 

@@ -61,7 +61,7 @@ def handle(context: RequestContext, body: Body) -> Response:
 def unsupported_version_response(state: BrokerState, version: int) -> Response | None:
     """The answer to an ApiVersions request of an unknown version, in version 0; None when the broker gives no answer.
 
-    It has the versions of this one API, and with an emulation those that the emulated broker tells.
+    It has the versions of this one API, and with an emulation the versions that the emulated broker gives.
     """
     emulation = state.emulation
     told = UnknownApiVersions.ITS_OWN

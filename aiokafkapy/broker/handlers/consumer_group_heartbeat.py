@@ -31,7 +31,7 @@ IDS_OF_MEMBERS_FROM_VERSION = 1
 
 @register(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), error=top_level_error_with_text)
 def handle(context: RequestContext, body: Body) -> Response:
-    """The member's epoch, and its partitions where they are others than before."""
+    """The member's epoch, and its partitions if they have changed."""
     check_group_version(context)
     check_group(context, Operation.READ, body.group_id)
     check_topics(context, body.subscribed_topic_names)
@@ -58,7 +58,7 @@ def handle(context: RequestContext, body: Body) -> Response:
 
 
 def check_group_version(context: RequestContext) -> None:
-    """Raise UnsupportedVersionError while consumer groups are taken away, by ``group_version=0`` or UpdateFeatures."""
+    """Raise UnsupportedVersionError while consumer groups are disabled, by ``group_version=0`` or UpdateFeatures."""
     if context.state.features[GROUP_VERSION] < 1:
         raise UnsupportedVersionError
 

@@ -1,7 +1,7 @@
 """The common part of all APIs of groups and transactions: check the client's right, and that this node coordinates.
 
-Registers nothing. All nodes share one coordinator of each kind; that only one of them answers for a group or a
-transactional id is kept up because clients must learn to find it, and to follow when it stops.
+Registers nothing. All nodes share one coordinator of each kind; only one of them answers for a group or a
+transactional id, because clients must learn to find it, and to follow when it stops.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def check_transactional_id(context: RequestContext, operation: Operation, transa
 
 
 def fencing_code(context: RequestContext, error: KafkaError, fenced_from_version: int) -> int:
-    """The error's code; before a version PRODUCER_FENCED was INVALID_PRODUCER_EPOCH (KIP-360)."""
+    """The error's code: INVALID_PRODUCER_EPOCH in place of PRODUCER_FENCED before this version (KIP-360)."""
     if isinstance(error, ProducerFencedError) and context.api_version < fenced_from_version:
         return InvalidProducerEpochError.code or -1
     return error.code or -1
@@ -67,7 +67,7 @@ def _check_coordinator(context: RequestContext, key: str) -> None:
 @contextmanager
 def as_a_partition_leader(context: RequestContext, abortable_from_version: int) -> Iterator[None]:
     """The coordinator's errors as Produce and TxnOffsetCommit give them: PRODUCER_FENCED is INVALID_PRODUCER_EPOCH, and
-    before a version TRANSACTION_ABORTABLE was INVALID_TXN_STATE (KIP-890).
+    before this version TRANSACTION_ABORTABLE is INVALID_TXN_STATE (KIP-890).
     """
     try:
         yield

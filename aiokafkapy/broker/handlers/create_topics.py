@@ -2,7 +2,7 @@
 
 versions: 2-7
 kept: partitions, replication factor, manual assignments, configs, validate_only, ids (v7), the configs made (v5+)
-dropped: the time-out: a topic is there when the answer is
+dropped: the time-out: a topic exists before the answer
 notes: a name that occurs twice fails, all its occurrences as one, as in Kafka. Any node answers; Kafka forwards to the
     controller.
 """

@@ -3,7 +3,7 @@
 versions: 0-0
 kept: all of it
 dropped: nothing
-notes: the group begins in such a topic where share.auto.offset.reset says, when it subscribes to it again.
+notes: when the group subscribes to such a topic again, share.auto.offset.reset says where it begins.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 versions: 1-6
 kept: by name, by id (v6), ``delete_topic_enable``
-dropped: the time-out: a topic is gone when the answer is
+dropped: the time-out: a topic is deleted before the answer
 notes: a partition's waiting fetches are answered when it goes. A topic that is named twice fails, all its occurrences
     as one, as in Kafka. Any node answers.
 """
@@ -34,7 +34,7 @@ def handle(context: RequestContext, body: Body) -> Response:
     times = Counter(_requested(body))
     by_id = {topic_id for name, topic_id in times if name is None}
     results = []
-    # Names first, for one of them may be that of an id.
+    # Names first: a name and an id may mean the same topic.
     for name, topic_id in sorted(times, key=lambda each: each[0] is None):
         is_twice = times[name, topic_id] > 1
         if name is not None:
@@ -54,7 +54,7 @@ def _requested(body: Body) -> list[tuple[str | None, UUID | None]]:
 def _delete_named(
     context: RequestContext, name: str, given_id: UUID | None, by_id: set[UUID | None], *, is_twice: bool
 ) -> dict[str, object]:
-    """``by_id`` are the ids of the request; that of a topic that has been named, too, is taken out."""
+    """``by_id`` has the ids of the request; the id of a topic that is named as well is taken out."""
     topic = context.state.topics.get(name)
     topic_id = topic.topic_id if topic is not None else None
     try:
@@ -84,7 +84,7 @@ def _delete_by_id(context: RequestContext, topic_id: UUID | None, *, is_twice: b
         topic = context.state.topics.by_id(topic_id)
         if topic is None:
             raise UnknownTopicIdError(f"There is no topic of id {topic_id}.")
-        # Not by its name before the client may know it.
+        # The answer has the name only if the client has the right to know it.
         context.check_right(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
         name = topic.name
         context.check_right(Operation.DELETE, ResourceType.TOPIC, name)

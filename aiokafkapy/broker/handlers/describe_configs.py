@@ -1,7 +1,7 @@
 """DescribeConfigs (32): the options of topics and of nodes.
 
 versions: 1-4
-kept: topics (all options, where each value comes from, synonyms), brokers (our own options, read only, by the node
+kept: topics (all options, the source of each value, synonyms), brokers (our own options, read only, by the node
     itself), consumer groups, subscriptions to clients' metrics, key filters
 dropped: documentation texts; loggers, which have no options here
 notes: no option can be set for all nodes, so a broker of the empty name has no options.

@@ -1,4 +1,4 @@
-"""DescribeLogDirs (35): where this node keeps partitions, and their sizes.
+"""DescribeLogDirs (35): the directory in which this node keeps partitions, and their sizes.
 
 versions: 1-4
 kept: the one directory, the partitions that this node is a replica of, space on the disk (v4, KIP-827)

@@ -1,10 +1,10 @@
-"""DescribeShareGroupOffsets (90): where share groups begin in their partitions (KIP-932).
+"""DescribeShareGroupOffsets (90): the start offsets of share groups in their partitions (KIP-932).
 
 versions: 0-0
 kept: chosen partitions, or all (null) that the group has
 dropped: nothing
-notes: -1 is a partition that the group has never written about, or that is not there; nor is a group that does not
-    exist an error. Kafka writes a new start with the next change only, so that it may be behind; here it is not.
+notes: -1 stands for a partition that the group has never written about, or that does not exist; a group that does
+    not exist is no error either. Kafka writes a new start with the next change only, so its answer may be behind.
 """
 
 from __future__ import annotations

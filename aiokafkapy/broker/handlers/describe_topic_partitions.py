@@ -31,7 +31,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Re
 
 @register(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0), error=error_response)
 def handle(context: RequestContext, body: Body) -> Response:
-    """From the cursor on, up to the limit; the cursor in the answer is where to go on."""
+    """From the cursor on, up to the limit; the next request goes on from the cursor in the answer."""
     names = sorted({topic.name for topic in body.topics} or _all_names(context))
     first_name, first_index = (body.cursor.topic_name, body.cursor.partition_index) if body.cursor else ("", 0)
     room = max(1, min(body.response_partition_limit, MAX_PARTITIONS))
@@ -77,7 +77,7 @@ def _describe(context: RequestContext, topic: Topic, page: Iterable[Partition]) 
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
         "topic_authorized_operations": context.authorized_operations(ResourceType.TOPIC, topic.name),
-        # Empty, not null, which the schema's default is: Java's admin client cannot read null here.
+        # Empty, not null (the schema's default): Java's admin client cannot read null here.
         "partitions": [
             {**describe_partition(context, partition), "eligible_leader_replicas": [], "last_known_elr": []}
             for partition in page

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (50): which SCRAM mechanisms users have, and with how many iterations.
+"""DescribeUserScramCredentials (50): the SCRAM mechanisms of users, with their iterations.
 
 versions: 0
 kept: all of it

@@ -2,7 +2,7 @@
 
 versions: 0-2
 kept: preferred elections, unclean ones (v1+) for partitions without a leader; all partitions with null
-dropped: the time-out: a leader leads when the answer is there
+dropped: the time-out: a leader leads before the answer
 notes: replicas share a log, so an unclean election loses nothing. With null, partitions that need no election are left
     out of the answer, as in Kafka.
 """

@@ -1,7 +1,7 @@
 """EndTxn (26): commit or abort a transaction.
 
 versions: 0-5
-kept: both outcomes; the next transaction's producer id and epoch (v5, KIP-890), retries of an end that nobody heard of
+kept: both outcomes; the next transaction's producer id and epoch (v5, KIP-890), retries of an end whose answer was lost
 dropped: nothing
 notes: the answer comes when the outcome is decided, as in Kafka; here the markers are written by then too, unless a
     partition has no leader or ``controls`` hold them. Before v2 a fenced producer hears of it as

@@ -82,7 +82,7 @@ class _Wanted:
 
     @property
     def offset(self) -> int:
-        """Where to read from."""
+        """The offset to read from."""
         return self.place.offset
 
 
@@ -143,7 +143,7 @@ class _Fetch:
         return [each.partition for each in self.wanted if each.partition is not None]
 
     def try_complete(self, is_over: bool) -> Response | None:
-        """The answer when it is due, or when the time is over; the purgatory asks."""
+        """The answer, None when it is not due and the time is not over. Called by the purgatory."""
         return self.response() if self.is_satisfied() or is_over else None
 
     def is_satisfied(self) -> bool:
@@ -208,7 +208,7 @@ class _Fetch:
         return is_news or not self.is_incremental or each.preferred_replica != NO_REPLICA
 
     def _before(self, partition: Partition) -> int | None:
-        """Where the part ends that this request may read; None for the end of the log."""
+        """The offset before which this request may read; None for the end of the log."""
         return partition.log.last_stable_offset if self.body.isolation_level == READ_COMMITTED else None
 
     def _check(self, each: _Wanted) -> None:
@@ -227,7 +227,8 @@ class _Fetch:
         return self.context.state.selects_by_rack and self.context.api_version >= RACK_FROM_VERSION
 
     def _nearer_replica(self, partition: Partition) -> int:
-        """The replica the leader recommends to the client: one in its rack, if the leader is not."""
+        """The replica that the leader recommends: one in the client's rack, unless the leader is in that rack
+        itself."""
         state = self.context.state
         rack = getattr(self.body, "rack_id", "")
         if not rack or not self._may_follow() or partition.leader != self.context.node_id:

@@ -3,7 +3,7 @@
 versions: 0-6
 kept: groups and transactional ids; many keys at once (v4+)
 dropped: coordinators of share groups' states, which only brokers ask for: INVALID_REQUEST with a message
-notes: any node answers. The coordinator is a running node chosen by the key; when it stops another one is.
+notes: any node answers. The coordinator is a running node chosen by the key; when it stops, another one is chosen.
 """
 
 from __future__ import annotations

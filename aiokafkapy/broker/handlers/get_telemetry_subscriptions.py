@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions (71): which metrics a client is to push, how often and in what form (KIP-714).
+"""GetTelemetrySubscriptions (71): the metrics that a client is to push, with their interval and form (KIP-714).
 
 versions: 0
 kept: an instance id for a client that has none; one subscription for all clients; the codecs, the limit in bytes

@@ -53,7 +53,7 @@ def handle(context: RequestContext, body: Body) -> Response:
 
 
 def changeable(context: RequestContext, resource: Struct) -> Changeable:
-    """The options that are to be changed, when the client may. KafkaError, the answer for this resource."""
+    """The options to change, if the client has the right. Raises KafkaError, the answer for this resource."""
     kind, name = resource.resource_type, resource.resource_name
     if kind == TOPIC_RESOURCE:
         return _of_topic(context, name)
@@ -74,7 +74,7 @@ def changeable(context: RequestContext, resource: Struct) -> Changeable:
     telemetry = context.state.telemetry
     return Changeable(
         telemetry.options_of(name),
-        lambda option: None,  # its lists cannot be added to, in Kafka neither
+        lambda option: None,  # nothing can be added to its lists, as in Kafka
         lambda changes, validate_only: telemetry.configure(name, changes, validate_only=validate_only),
     )
 
@@ -105,7 +105,7 @@ def respond_each(
 
 
 def _alter_broker(changes: Changes, validate_only: bool) -> None:
-    # Tools take options away that nobody has set: kafka-reassign-partitions.sh those that held copying back.
+    # Tools delete options that nobody has set: kafka-reassign-partitions.sh the throttles of its copying.
     if any(value is not None for value in changes.values()):
         raise InvalidConfigError("the dev broker's own options are set when it is made: DevBroker(option=...)")
 

@@ -37,7 +37,7 @@ __all__ = [
 
 NO_EPOCH = -1
 READ_COMMITTED: Final = 1
-"""The isolation level of Fetch and ListOffsets that leaves out what open and aborted transactions wrote."""
+"""The isolation level of Fetch and ListOffsets that leaves out the records of open and aborted transactions."""
 MISROUTED: Final = (NotLeaderOrFollowerError, FencedLeaderEpochError)
 """Errors that come with the leader's address."""
 

@@ -18,7 +18,7 @@ from . import Body, Response, register
 __all__ = ["handle"]
 
 CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
-"""Types of groups. The protocol type of the last two is the same; a classic one has its members'."""
+"""Types of groups. Consumer and share groups have the type as their protocol type, a classic group its members'."""
 
 
 @register(ApiKey.LIST_GROUPS, versions=(0, 5))

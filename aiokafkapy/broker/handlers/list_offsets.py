@@ -2,8 +2,8 @@
 
 versions: 1-10
 kept: earliest (-2), latest (-1), max timestamp (-3, v7+), earliest local (-4, v8+), latest tiered (-5, v9+: there is
-    none), leader epochs (v4+), any time; with read_committed (v2+) the end, which no
-    answer to a time reaches, is the last stable offset
+    none), leader epochs (v4+), any time; with read_committed (v2+) the end is the
+    last stable offset, and an answer to a time is below it
 dropped: the time-out; the replica id
 notes: a time is looked up by bisection and then in one batch's records. A partition that is asked for twice is
     answered with INVALID_REQUEST, as in Kafka.
@@ -71,7 +71,7 @@ def _answer(context: RequestContext, body: Body, name: str, requested: Struct, o
 
 
 def _is_special(context: RequestContext, timestamp_ms: int) -> bool:
-    """Whether a negative time has a meaning of its own. UnsupportedVersionError in a version where it has none."""
+    """Whether a negative time has a meaning of its own. UnsupportedVersionError for one that this version lacks."""
     first_version = FIRST_VERSION.get(timestamp_ms, NO_VERSION)
     emulation = context.state.emulation
     if emulation is not None and not emulation.checks_special_times:

@@ -1,10 +1,10 @@
 """ListTransactions (66): the transactional ids that this node coordinates.
 
 versions: 0-2
-kept: filters by state, by producer id, by how long a transaction is open (v1+), by a pattern of the id (v2+)
+kept: filters by state, by producer id, by the age of a transaction (v1+), by a pattern of the id (v2+)
 dropped: nothing
-notes: tools ask every node and put the answers together. The pattern is Python's, which agrees with Java's RE2 in
-    ordinary ones; an invalid one is INVALID_REGULAR_EXPRESSION.
+notes: tools ask every node and put the answers together. The pattern is Python's, where Kafka's is RE2's; ordinary
+    patterns mean the same in both; an invalid one is INVALID_REGULAR_EXPRESSION.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Re
     """The error on every topic that was asked for, and at the top where there is a place (v13)."""
     topics = [_failed(requested.name, getattr(requested, "topic_id", None), error) for requested in body.topics or ()]
     if context.api_version < 12:
-        topics = [topic for topic in topics if topic["name"] is not None]  # not to be said before v12
+        topics = [topic for topic in topics if topic["name"] is not None]  # before v12 a name cannot be null
     return context.respond(**_cluster(context), topics=topics, error_code=error.code)
 
 
@@ -59,7 +59,7 @@ def handle(context: RequestContext, body: Body) -> Response:
 
 
 def cluster_operations(context: RequestContext, *, is_wanted: bool) -> int:
-    """The operations that the client may do with the cluster: a bit field, 0 when it may not even ask."""
+    """The operations that the client may do with the cluster: a bit field, 0 when it has not the right to ask."""
     if not is_wanted:
         return NOT_ASKED
     if not context.may(Operation.DESCRIBE, ResourceType.CLUSTER):

@@ -38,7 +38,7 @@ G = TypeVar("G", ConsumerGroup, ShareGroup)
 
 
 def heartbeat_response(context: RequestContext, result: HeartbeatResult) -> Response:
-    """The member's epoch, and its partitions where they are others than before."""
+    """The member's epoch, and its partitions if they have changed."""
     return context.respond(
         error_code=0,
         member_id=result.member_id,

@@ -3,8 +3,8 @@
 versions: 2-9
 kept: commits of members and from outside of a generation (-1), leader epochs (v6+), member epochs (v9+), metadata up
     to offset.metadata.max.bytes; kept on disk with a data_dir
-dropped: the retention time (v2-4): that of the broker counts
-notes: partitions that do not exist are refused one by one, the member's standing for all.
+dropped: the retention time (v2-4): the broker's own counts
+notes: a partition that does not exist is refused by itself; a wrong member or generation fails every partition.
 """
 
 from __future__ import annotations

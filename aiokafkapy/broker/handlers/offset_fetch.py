@@ -1,4 +1,4 @@
-"""OffsetFetch (9): how far groups have come.
+"""OffsetFetch (9): the committed offsets of groups.
 
 versions: 1-9
 kept: one group (v1-7) or many (v8+), chosen partitions or all (null, v2+), leader epochs (v5+), the member's epoch

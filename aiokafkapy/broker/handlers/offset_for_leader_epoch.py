@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (23): where the records of a leader's epoch end, so that a client can see that a log was cut.
+"""OffsetForLeaderEpoch (23): the end offset of a leader's epoch, by which a client sees that a log was cut.
 
 versions: 2-4
 kept: all of it for consumers (KIP-320)

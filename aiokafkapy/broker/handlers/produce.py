@@ -161,7 +161,7 @@ def _check_as(emulation: Emulation, partition: Partition, batch: RecordBatch) ->
 def _check_transaction(
     context: RequestContext, partition: Partition, batch: RecordBatch, transactional_id: str | None
 ) -> None:
-    """The partition is in the producer's open transaction, or comes into it."""
+    """Raise unless the partition is in the producer's open transaction, or comes into it now."""
     if transactional_id is None:
         raise TransactionalIdAuthorizationFailedError
     state, place = context.state, TopicPartition(partition.topic_name, partition.index)

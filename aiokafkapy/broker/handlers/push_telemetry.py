@@ -17,7 +17,7 @@ __all__ = ["handle"]
 
 @register(ApiKey.PUSH_TELEMETRY, versions=(0, 0))
 def handle(context: RequestContext, body: Body) -> Response:
-    """Take it, or say why not."""
+    """Take the push, or answer with the reason of its refusal."""
     context.state.telemetry.push(
         body.client_instance_id,
         context.client_id,

@@ -1,4 +1,4 @@
-"""ShareAcknowledge (79): say of acquired records that they are done with, or are to be delivered again (KIP-932).
+"""ShareAcknowledge (79): acknowledge acquired records, or give them back to be delivered again (KIP-932).
 
 versions: 1-1
 kept: the epochs of the share session, accept, release, reject and gap; the end of the session (epoch -1), which gives

@@ -21,7 +21,7 @@ __all__ = ["acknowledge_all", "find_led_partition", "own_words"]
 
 
 def acknowledge_all(context: RequestContext, body: Body) -> dict[TopicIdPartition, KafkaError | None]:
-    """Take a request's acknowledgements, each partition by itself; those with any, each with its error."""
+    """Take a request's acknowledgements, each partition by itself; the partitions that have some, with their errors."""
     return {
         TopicIdPartition(topic.topic_id, each.partition_index): _acknowledge(context, body, topic.topic_id, each)
         for topic in body.topics
@@ -39,7 +39,7 @@ def find_led_partition(context: RequestContext, place: TopicIdPartition) -> Part
 
 
 def own_words(error: KafkaError | None) -> str | None:
-    """An error's text, if it says more than its code: Kafka sends no other."""
+    """An error's text, None when it says no more than the code: Kafka sends none then."""
     return None if error is None or str(error) == error.summary() else error_message(error)
 
 

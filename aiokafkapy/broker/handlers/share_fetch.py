@@ -86,13 +86,13 @@ class _ShareFetch:
         self.places = session.rotated()
 
     def keys(self) -> list[Hashable]:
-        """What the purgatory watches: the logs, and the group's view of them."""
+        """The keys to watch in the purgatory: the logs, and the group's view of them."""
         found = [self._found(place) for place in self.places]
         logs = [partition for partition in found if isinstance(partition, Partition)]
         return [*logs, *((self.body.group_id, place) for place in self.places)]
 
     def try_complete(self, is_over: bool) -> Response | None:
-        """The answer when it is due, or when the time is over; the purgatory asks."""
+        """The answer, None when it is not due and the time is not over. Called by the purgatory."""
         return self.response() if self.is_satisfied() or is_over else None
 
     def is_satisfied(self) -> bool:
@@ -148,7 +148,7 @@ class _ShareFetch:
     def _found(self, place: TopicIdPartition) -> Partition | KafkaError:
         try:
             partition = find_led_partition(self.context, place)
-            self._share(partition)  # it may not be known where the group begins
+            self._share(partition)  # raises when the group's start is not known
             return partition
         except KafkaError as error:
             return error

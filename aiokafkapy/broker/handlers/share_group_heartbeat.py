@@ -25,7 +25,7 @@ __all__ = ["check_share_version", "handle"]
 
 @register(ApiKey.SHARE_GROUP_HEARTBEAT, versions=(1, 1), error=top_level_error_with_text)
 def handle(context: RequestContext, body: Body) -> Response:
-    """The member's epoch, and its partitions where they are others than before."""
+    """The member's epoch, and its partitions if they have changed."""
     check_share_version(context)
     check_group(context, Operation.READ, body.group_id)
     check_topics(context, body.subscribed_topic_names)
@@ -44,6 +44,6 @@ def handle(context: RequestContext, body: Body) -> Response:
 
 
 def check_share_version(context: RequestContext) -> None:
-    """Raise UnsupportedVersionError while share groups are taken away, by ``share_version=0`` or UpdateFeatures."""
+    """Raise UnsupportedVersionError while share groups are disabled, by ``share_version=0`` or UpdateFeatures."""
     if context.state.features[SHARE_VERSION] < 1:
         raise UnsupportedVersionError

@@ -4,7 +4,7 @@ versions: 0-2
 kept: upgrades, downgrades that are agreed to, validate_only (v1+)
 dropped: metadata.version and the other features of Kafka: those here are group.version, share.version
     and transaction.version
-notes: a client learns of a change by its next ApiVersions. The results by feature (v0-1) are all one.
+notes: a client learns of a change by its next ApiVersions. The results by feature (v0-1) are all the same.
 """
 
 from __future__ import annotations

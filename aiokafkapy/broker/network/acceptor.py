@@ -29,13 +29,13 @@ from .processor import ConnectionMetrics, Processor
 __all__ = ["Acceptor", "NewSession"]
 
 ACCEPTS_PER_TURN: Final = 64
-"""How many connections are accepted in one turn of the loop before others get theirs."""
+"""The most connections accepted in one turn of the loop, so that others get their turn."""
 
 ACCEPT_RETRY_DELAY: Final = 1.0
 """Seconds, when there are no file descriptors: accepting again at once would spin (asyncio's servers wait as long)."""
 
 NewSession = Callable[[str], SaslSession | None]
-"""Makes the session of a connection of the listener of this name, None where nobody is authenticated."""
+"""Makes the session of a connection of the listener of this name, None for a listener without authentication."""
 
 
 class Acceptor:
@@ -75,7 +75,7 @@ class Acceptor:
         self._listener.close()
 
     def assign_new_connection(self, connection: socket.socket, info: ConnectionInfo) -> None:
-        """Give a connection to the next Processor in turn that has room; there is one, or nothing had been accepted."""
+        """Give a connection to the next Processor in turn that has room. One has: nothing is accepted otherwise."""
         for _ in self._processors:
             processor = self._processors[self._next_processor % len(self._processors)]
             self._next_processor += 1

@@ -33,7 +33,7 @@ __all__ = ["MUTE_STATES", "ClientConnection", "MuteState"]
 
 
 class MuteState(Enum):
-    """Whether the next request may be taken, and why not."""
+    """Whether the next request may be taken, and if not, the reason."""
 
     NOT_MUTED = "not muted"
     MUTED = "a whole request waits for room in the request queue"
@@ -100,13 +100,13 @@ class ClientConnection(asyncio.Protocol):
         self.request: Request | None = None
         self._owner = owner
 
-        # Reading
+        # reading
         self._decoder = FrameDecoder(max_request_size)
         self._frames: deque[bytes] = deque()
         self._overflowed = False  # something arrived while muted; no more until unmuted
         self._is_reading = True
 
-        # Writing
+        # writing
         self._transport: asyncio.Transport | None = None
         self._sending: Response | None = None
         self._write_paused = False
@@ -125,7 +125,7 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def was_connected(self) -> bool:
-        """Whether it was ever set up, and so is counted out by ``on_disconnected``."""
+        """Whether the connection was ever set up, so that ``on_disconnected`` counts it out."""
         return self._transport is not None
 
     def send(self, response: Response) -> None:
@@ -180,7 +180,7 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Every byte in the buffer counts as unsent, so that a client which does not read is not served further."""
-        # A cast, not a check: uvloop's transports are no asyncio.Transport.
+        # A cast, not a check: uvloop's transports are not instances of asyncio.Transport.
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=0, low=0)
         self._owner.on_connected(self)

@@ -1,4 +1,4 @@
-"""Quotas of clients: how fast they may produce, fetch and use the broker, and how long they are held back.
+"""Quotas of clients: the rates at which they may produce, fetch and use the broker, and their throttle times.
 
 ``ClientQuotaManager`` measures one kind of use, per client id or per entity that has a quota of its own, with
 ``SampledRate``, Kafka's sliding window of samples; ``ClientQuotas`` holds the three kinds a broker has. Pure: now is

@@ -22,7 +22,7 @@ __all__ = ["ConnectionQuotas", "TooManyConnectionsError"]
 
 
 class TooManyConnectionsError(Exception):
-    """One remote address has as many connections as it may have. Never leaves the broker."""
+    """A remote address has reached its limit of connections. Never leaves the broker."""
 
     def __init__(self, address: str, limit: int) -> None:
         super().__init__(f"too many connections from {address} (maximum {limit})")
@@ -36,7 +36,7 @@ class ConnectionQuotas:
     __slots__ = ("_by_address", "_by_listener", "_config", "_creation_rate", "_limits", "_slot_waiters", "total")
 
     def __init__(self, config: BrokerConfig, listener_limits: Mapping[str, int]) -> None:
-        """``listener_limits`` has the most connections of the listeners whose own options say so."""
+        """``listener_limits`` has the limits of listeners whose own options set one."""
         self._config = config
         self._limits = listener_limits
         self.total = 0

@@ -23,8 +23,8 @@ class HeldPorts:
         self._sockets: dict[int, list[socket.socket]] = {}
 
     def hold(self, node_id: int, addresses: Iterable[tuple[str, int]]) -> None:
-        """Take the ports at which a node has just stopped listening; one that is gone already cannot be held. A
-        network of its own gives each port once.
+        """Take the ports at which a node has just stopped listening; a port that somebody else has already taken
+        cannot be held. A simulated network gives each port once, so nothing is held there.
         """
         if current_network() is not None:
             return
@@ -36,7 +36,7 @@ class HeldPorts:
             held.close()
 
     def release_all(self) -> None:
-        """Let anybody have them."""
+        """Release every port."""
         for node_id in list(self._sockets):
             self.release(node_id)
 

@@ -47,7 +47,7 @@ TLS_HANDSHAKE_TIMEOUT = 30.0
 
 @dataclass(slots=True)
 class ConnectionMetrics:
-    """Counts of one node's connections, by how they began and ended."""
+    """Counts of one node's connections, by their beginnings and ends."""
 
     accepted: int = 0
     refused: int = 0  # over a per-address quota
@@ -172,7 +172,7 @@ class Processor:
         return not self._is_refused and not self._owner.is_stalled
 
     def on_connected(self, connection: ClientConnection) -> None:
-        """Count it in."""
+        """Count the connection in."""
         self._handshakes.pop(connection, None)
         self._last_used[connection] = now = time.monotonic()
         self._arm_idle_timer(now)
@@ -189,7 +189,7 @@ class Processor:
             connection.info.principal = principal
 
     def on_request(self, connection: ClientConnection, buffer: bytes) -> Request | None:
-        """Queue a whole frame; None when the request queue is full, and then all of us stop reading."""
+        """Queue a whole frame; None when the request queue is full, and then all connections stop reading."""
         now = time.monotonic()
         self._last_used[connection] = now
         self._last_used.move_to_end(connection)
@@ -215,7 +215,7 @@ class Processor:
             connection.unmute()
 
     def on_disconnected(self, connection: ClientConnection, error: Exception | None) -> None:
-        """Count it out."""
+        """Count the connection out."""
         if self._last_used.pop(connection, None) is None:
             return
         if error is not None and not isinstance(error, OSError):

@@ -74,7 +74,7 @@ class ResponseQueue(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One whole frame of one connection, and when it passed which stage."""
+    """One whole frame of one connection, and the time at which it passed each stage."""
 
     processor: ResponseQueue
     connection: Connection
@@ -87,15 +87,15 @@ class Request:
     dequeued: float = 0.0
     handled: float = 0.0  # the handler returned
     answered: float = 0.0  # the response was there (later than handled when it was parked)
-    answer: object = None  # the response's body, or why there is none
+    answer: object = None  # the response's body, or the order in its place
 
-    # Where the request waits while it is parked; cancelled when the connection goes away.
+    # The future that a parked request waits for; cancelled when the connection goes away.
     parked: asyncio.Future[object] | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Response:
-    """The bytes for a connection, and how long it is muted after them."""
+    """The bytes for a connection, and the time for which it is muted after them."""
 
     request: Request
     action: ResponseAction
@@ -106,7 +106,7 @@ class Response:
 
 
 RequestWatcher: TypeAlias = Callable[[int, Response, float], object]
-"""Called with the node's id, the response of a request that is over, and when it had left, as ``time.monotonic()``."""
+"""Called with the node's id, a response that has left, and the time at which it had, as ``time.monotonic()``."""
 
 
 class RequestChannel:
@@ -213,6 +213,6 @@ class RequestMetrics:
             self.watcher(response, sent)
 
     def closed(self, response: Response) -> None:
-        """The connection was closed instead of an answer, which counts in no time."""
+        """The connection was closed instead of an answer: no times are counted."""
         if self.watcher is not None:
             self.watcher(response, response.dequeued)

@@ -8,7 +8,7 @@ Rules:
 
 - an unknown API key, a version that is not served, or a body that does not parse closes the connection; only
   ApiVersions of an unknown version is answered, in version 0 with UNSUPPORTED_VERSION and those served (KIP-511), or
-  as the broker does that is emulated;
+  as the emulated broker does;
 - where a listener has SASL, a request that may not come before the client is authenticated, or after its session is
   over, closes the connection; so does a refusal, when its answer is out, both after a delay;
 - any exception of a handler becomes that API's own error response: a KafkaError its code, another one
@@ -140,7 +140,7 @@ class KafkaRequestHandlerPool:
         try:
             answer, _ = request.connection.info.authenticate(request.buffer, state.now(), state.timestamp_ms())
         except AuthenticationFailedError as error:
-            self._close_unauthenticated(request, error)  # there is nothing to tell a refusal with
+            self._close_unauthenticated(request, error)  # a bare token has no answer that could carry the refusal
             return
         self.responses.send(request, ResponseAction.SEND, len(answer).to_bytes(4, "big") + answer)
 

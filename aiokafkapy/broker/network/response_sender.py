@@ -124,7 +124,7 @@ class ResponseSender:
         amount: float,
         unit: float = 1.0,
     ) -> float:
-        """Add a use to the quota of the client's own, or to the broker's; returns the seconds to throttle."""
+        """Add a use to the client's own quota, else to the broker's; returns the seconds to throttle."""
         own = context.own_quota(key)
         if own is None:
             return kind.record(context.client_id, amount, request.handled)

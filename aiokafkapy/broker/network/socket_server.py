@@ -51,8 +51,8 @@ class SocketServer:
         endpoints: Sequence[Endpoint],
         new_session: NewSession,
     ) -> None:
-        """``new_session`` makes the session that authenticates a connection of the listener of this name; None where
-        nobody is authenticated.
+        """``new_session`` makes the session that authenticates a connection of the listener of this name; None for a
+        listener without authentication.
         """
         limits = {endpoint.name: endpoint.config.listener_max_connections for endpoint in endpoints}
         self.request_channel = request_channel

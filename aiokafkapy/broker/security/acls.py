@@ -51,7 +51,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How an ACL names its resources; ANY and MATCH are for filters."""
+    """An ACL's way to name its resources; ANY and MATCH are for filters."""
 
     ANY = 1
     MATCH = 2

@@ -1,4 +1,4 @@
-"""The broker's users, and how each listener lets them in.
+"""The broker's users, and their authentication at each listener.
 
 Owns the credentials of all mechanisms and makes the sessions of connections. It must not know sockets nor requests;
 the mechanisms themselves are ``aiokafkapy.security.sasl``'s. Kafka's counterparts are ``CredentialProvider``,
@@ -6,9 +6,9 @@ the mechanisms themselves are ``aiokafkapy.security.sasl``'s. Kafka's counterpar
 
 Rules:
 
-- ``sasl_users`` may log in by PLAIN and by SCRAM. A change by AlterUserScramCredentials is SCRAM's only, is kept
+- ``sasl_users`` may log in by PLAIN and by SCRAM. A change by AlterUserScramCredentials is for SCRAM only, is kept
   in the data folder, and counts before ``sasl_users`` after a restart too;
-- all nodes and listeners have the same users; which mechanisms are enabled is each listener's own.
+- all nodes and listeners have the same users; each listener enables its own mechanisms.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["SCRAM_CODES", "Authentication", "ListenerAuthentication", "ScramChan
 PLAIN: Final = "PLAIN"
 OAUTHBEARER: Final = "OAUTHBEARER"
 SCRAM_CODES: Final[Mapping[int, str]] = {1: SCRAM_SHA_256, 2: SCRAM_SHA_512}
-"""How the SCRAM APIs write a mechanism."""
+"""The code of a mechanism in the SCRAM APIs."""
 
 ScramChange = tuple[str, int, ScramCredential | None]
 """A user, the code of a mechanism, and the new credential or None to delete it."""
@@ -70,7 +70,7 @@ class Authentication:
     async def settings_for(self, endpoint: Endpoint) -> ListenerAuthentication | None:
         """The settings of a listener's sessions; None for a listener without SASL.
 
-        Asks for the keys of tokens where the listener takes such. Raises ConfigurationError.
+        Reads the keys of tokens if the listener takes tokens. Raises ConfigurationError.
         """
         if not endpoint.has_sasl:
             return None

@@ -7,10 +7,10 @@ must not know requests. Kafka's counterparts are ``StandardAuthorizer`` with ``S
 Rules, as there:
 - a super user may do everything, even against the ACLs;
 - one ACL that denies outweighs all that allow;
-- READ, WRITE, DELETE and ALTER imply DESCRIBE, and ALTER_CONFIGS implies DESCRIBE_CONFIGS; that is of ACLs that allow,
-  for to deny READ does not deny DESCRIBE;
-- where no ACL decides, the answer is no; with ``allow.everyone.if.no.acl.found`` it is yes for resources that no ACL is
-  about at all.
+- READ, WRITE, DELETE and ALTER imply DESCRIBE, and ALTER_CONFIGS implies DESCRIBE_CONFIGS; only in ACLs that allow:
+  to deny READ does not deny DESCRIBE;
+- where no ACL decides, the answer is no; with ``allow.everyone.if.no.acl.found`` it is yes for resources without any
+  ACL.
 """
 
 from __future__ import annotations

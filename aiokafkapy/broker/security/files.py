@@ -27,7 +27,7 @@ ScramCredentials = Mapping[str, Mapping[str, ScramCredential | None]]
 
 
 class AclFile:
-    """Where ACLs are kept; in no file without a ``data_dir``."""
+    """Keeps ACLs; in no file without a ``data_dir``."""
 
     __slots__ = ("_path",)
 
@@ -52,7 +52,7 @@ class AclFile:
 
 
 class ScramFile:
-    """Where SCRAM credentials are kept; in no file without a ``data_dir``."""
+    """Keeps SCRAM credentials; in no file without a ``data_dir``."""
 
     __slots__ = ("_path",)
 

@@ -145,7 +145,7 @@ class SaslSession:
     def admit(self, api_key: int, now: float) -> None:
         """Let a request pass, which may begin a re-authentication.
 
-        Raises IllegalSaslStateError, and the session has failed, for one that may not come now.
+        Raises IllegalSaslStateError for a request that may not come now; then the session has failed.
         """
         if self.state is SaslState.COMPLETE:
             is_due = now - self._reauthenticated_at >= MIN_REAUTHENTICATION_INTERVAL

@@ -1,5 +1,5 @@
-"""Record batches come in, are checked and kept, and are read back: topics, partitions, their logs, and what is deleted
-or compacted of them.
+"""Record batches come in, are checked and kept, and are read back: topics, partitions and their logs, with retention
+and compaction.
 
 Kafka's counterparts are ``LogManager``, ``UnifiedLog`` and ``ProducerStateManager``.
 """

@@ -1,6 +1,6 @@
 """Small files that are replaced as a whole and carry their checksum: topics, ids, start offsets.
 
-Owns how such a file is written and checked; knows nothing of its content. Kafka's counterpart is ``CheckpointFile``,
+Owns the writing and the checks of such a file; knows nothing of its content. Kafka's counterpart is ``CheckpointFile``,
 which has a version line instead of a checksum.
 
 Rules:

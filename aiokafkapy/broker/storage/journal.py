@@ -7,10 +7,10 @@ Rules:
 
 - a document is with the operating system before ``append`` returns: that survives the death of the process;
 - a line is a checksum (CRC-32C) and a document; a last line that was cut short by a crash is moved into a file beside
-  it, for no client has an answer for it; any other line that does not fit its checksum is damage, and the broker does
-  not start on it;
-- the owner says which entries are still worth telling; with that the file is rewritten at start, and when most of it is
-  stale. It asks for that after a change is in its memory: whatever is not in memory then is lost from the file.
+  it, since no client was answered about it; any other line that does not fit its checksum is damage, and the broker
+  does not start on it;
+- the owner gives the entries that still count; the file is rewritten with them at start, and when most of it is
+  stale. The owner asks for that after a change is in its memory: the new file has the content of its memory only.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ class Journal:
         self._lines += 1
 
     def rewrite_if_stale(self, things: int, documents: Callable[[], Iterable[object]]) -> None:
-        """Rewrite when most lines say nothing any more, as ``things`` lines could say it all.
+        """Rewrite when most lines are stale: ``things`` lines would be enough.
 
-        What was appended is on disk whether or not the file can be replaced, so a failure is only logged.
+        Appended documents are on disk whether or not the file can be replaced, so a failure is only logged.
         """
         if self._lines - self._tried_at < REWRITE_FROM or self._lines <= 2 * things:
             return

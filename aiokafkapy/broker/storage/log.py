@@ -69,7 +69,7 @@ _LENGTH_AT: Final = 8
 
 
 class AppendInfo(NamedTuple):
-    """Where a batch is in the log; ``log_append_time_ms`` is -1 when the records keep their own times."""
+    """The place of a batch in the log; ``log_append_time_ms`` is -1 when the records keep their own times."""
 
     base_offset: int
     last_offset: int
@@ -144,19 +144,19 @@ class PartitionLog:
         self._aborted: list[AbortedTransaction] = []  # in the order of their markers
         self._epochs = LeaderEpochCache()
         self.start_offset = self.end_offset = 0
-        self._unflushed = 0  # records since the last that are on the disk for certain
+        self._unflushed = 0  # records since the last sync to the disk
         # The wall time of the last append. After a restart retention begins to count anew.
         self._last_modified_ms: int | None = None
         self._recover(newest_epoch)
 
     @property
     def high_watermark(self) -> int:
-        """Up to where consumers read: replicas share this log, so it is its end."""
+        """The offset up to which consumers read: the end of the log, since replicas share it."""
         return self.end_offset
 
     @property
     def last_stable_offset(self) -> int:
-        """Up to where consumers with ``read_committed`` read."""
+        """The offset up to which consumers with ``read_committed`` read."""
         unstable = self.producers.first_unstable_offset
         return self.end_offset if unstable is None else max(unstable, self.start_offset)
 
@@ -185,9 +185,9 @@ class PartitionLog:
     # appending
 
     def append(self, records: Buffer | RecordBatch, leader_epoch: int, timestamp_ms: int) -> AppendInfo:
-        """Append one batch at wall time ``timestamp_ms``, and have it with the storage.
+        """Append one batch at wall time ``timestamp_ms``, and hand it to the storage.
 
-        The bytes of a batch that are read-only must really not change any more: a large one is kept as it is.
+        Read-only bytes must never change: a large batch of them is kept without a copy.
 
         A batch that is here already (idempotence) is not appended; its old place is returned. Raises
         CorruptMessageError, InvalidRecordError, InvalidTimestampError, MessageTooLargeError,
@@ -243,7 +243,7 @@ class PartitionLog:
 
     def read(self, offset: int, max_bytes: int, *, minimum_one: bool = True, before: int | None = None) -> list[Buffer]:
         """Whole batches from the one that holds ``offset``, of at most ``max_bytes`` in sum; the first one comes
-        of any size with ``minimum_one`` (KIP-74). ``before`` is where a batch begins that is not read any more.
+        of any size with ``minimum_one`` (KIP-74). ``before`` is the offset of the first batch that is not read.
         Raises OffsetOutOfRangeError.
         """
         if not self.start_offset <= offset <= self.end_offset:
@@ -266,7 +266,7 @@ class PartitionLog:
         return self._storage.read(start, end - start) if end > start else []
 
     def bytes_from(self, offset: int, *, before: int | None = None) -> int:
-        """How many bytes ``read`` could give from ``offset``, which must be in range or the end."""
+        """The number of bytes that ``read`` could give from ``offset``, which must be in range or the end."""
         if offset >= (self.end_offset if before is None else before):
             return 0
         return self._position_of(before) - self._positions[bisect_right(self._base_offsets, offset) - 1]
@@ -294,7 +294,7 @@ class PartitionLog:
         return self.offset_for_time(self._running_max[-1]) if self._running_max else None
 
     def first_offset_after(self, timestamp_ms: int) -> int:
-        """Where the first batch begins that has a younger record; the end when there is none."""
+        """The base offset of the first batch with a younger record; the end when there is none."""
         found = bisect_right(self._running_max, timestamp_ms)
         return self._base_offsets[found] if found < len(self._base_offsets) else self.end_offset
 
@@ -379,7 +379,7 @@ class PartitionLog:
         return found
 
     def replace_segment(self, number: int, batches: Sequence[bytes]) -> None:
-        """Put batches, which have the same offsets in sum, in place of those that a segment has.
+        """Replace the batches of a segment by others, which cover the same offsets.
 
         Raises KafkaStorageError; then nothing has changed.
         """
@@ -407,7 +407,7 @@ class PartitionLog:
     # internals: the index of the batches, and recovery
 
     def _write(self, pieces: Sequence[Buffer], base_offset: int, record_count: int) -> None:
-        """Have a batch with the storage, and on the disk when it completes ``flush.messages`` records."""
+        """Hand a batch to the storage, and sync it to the disk when it completes ``flush.messages`` records."""
         unflushed = self._unflushed + record_count
         sync = unflushed >= self.config.flush_messages
         self._storage.append(pieces, base_offset, self.config.segment_bytes, sync=sync)
@@ -445,13 +445,13 @@ class PartitionLog:
             self._aborted.append(AbortedTransaction(batch.producer_id, start, last_offset))
 
     def _position_of(self, offset: int | None) -> int:
-        """Where the batch that begins at ``offset`` lies; the end when there is none."""
+        """The position of the batch that begins at ``offset``; the end when there is none."""
         if offset is None or offset >= self.end_offset:
             return self._storage.size
         return self._positions[bisect_left(self._base_offsets, offset)]
 
     def _start_at(self, offset: int) -> bool:
-        """Begin at a later offset; whether it is one. Raises KafkaStorageError; then nothing has changed."""
+        """Begin at a later offset; returns whether it is later. Raises KafkaStorageError; then nothing has changed."""
         if offset <= self.start_offset:
             return False
         self._storage.save_start_offset(offset)
@@ -516,13 +516,13 @@ class PartitionLog:
             else:
                 damage = _length_problem(segment[sound:])
         except KafkaError as error:
-            # A file system leaves zeros of a write that the machine did not survive.
+            # A file system leaves zeros in place of a write that the machine did not survive.
             damage = str(error) if bytes(segment[sound:]).strip(b"\0") else None
         where = f"at byte {sound}, where offset {self.end_offset} should be: "
         return SegmentScan(sound, self.end_offset, damage and where + damage)
 
     def _misplaced(self, base_offset: int) -> str | None:
-        """Why a segment that begins at ``base_offset`` does not fit those before it; None when it does."""
+        """The reason why a segment that begins at ``base_offset`` does not fit those before it; None when it does."""
         if base_offset != self.end_offset:
             return f"the segments before it end at offset {self.end_offset}, and not where this one begins"
         if not self._base_offsets and base_offset > self.start_offset:
@@ -530,7 +530,7 @@ class PartitionLog:
         return None
 
     def _out_of_order(self, batch: RecordBatch, newest_epoch: int) -> str | None:
-        """Why a batch does not fit those before it, by the fields that its CRC leaves out; None when it does."""
+        """The reason why a batch does not fit those before it, by the fields outside of its CRC; None when it does."""
         if batch.base_offset != self.end_offset:
             return f"a batch says that it begins at offset {batch.base_offset}"
         latest = self._epochs.latest
@@ -540,7 +540,7 @@ class PartitionLog:
 
 
 def _length_problem(tail: memoryview) -> str | None:
-    """Why the bytes after the last whole batch are damaged; None when they are a write that was cut short.
+    """The damage of the bytes after the last whole batch; None when they are a write that was cut short.
 
     A batch with a damaged length looks like such a write; but it has the right CRC with another length, with which it
     ends at the end of the segment or before the next batch.

@@ -39,7 +39,7 @@ class LogCleaner:
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
         self._cleaned_to = 0
-        # when each record without a value may go, by offset
+        # by offset, the time at which a record without a value may go
         self._horizons: dict[int, int] = {}
 
     def is_due(self, timestamp_ms: int) -> bool:
@@ -53,7 +53,8 @@ class LogCleaner:
         return dirty >= float(log.config.value("min.cleanable.dirty.ratio")) * total
 
     def compact(self, timestamp_ms: int, *, even_active: bool = True) -> int:
-        """Compact at this wall time; how many bytes that freed. Raises KafkaStorageError, and CorruptMessageError."""
+        """Compact at this wall time; returns the number of bytes freed. Raises KafkaStorageError, and
+        CorruptMessageError."""
         log = self._log
         end = self._cleanable_end(timestamp_ms, even_active=even_active)
         if end <= log.start_offset:
@@ -73,7 +74,7 @@ class LogCleaner:
     # internals
 
     def _cleanable_end(self, timestamp_ms: int, *, even_active: bool) -> int:
-        """Where the part ends that may be compacted."""
+        """The end of the part that may be compacted."""
         log = self._log
         lag_ms = int(log.config.value("min.compaction.lag.ms"))
         young = log.first_offset_after(timestamp_ms - lag_ms) if lag_ms else log.end_offset
@@ -92,7 +93,7 @@ class LogCleaner:
     def _rewritten(
         self, batches: list[RecordBatch], latest: dict[bytes | None, int], timestamp_ms: int
     ) -> list[bytes] | None:
-        """The batches of a segment as they are to be, None when they are so already."""
+        """The compacted batches of a segment, None when it has nothing to compact."""
         found: list[bytes] = []
         is_changed = False
         empty: list[RecordBatch] = []  # neighbours that become one

@@ -9,7 +9,7 @@ Rules:
 - retention is checked every ``log.retention.check.interval.ms``, and every ``log.cleaner.backoff.ms`` the logs that
   have grown enough (``min.cleanable.dirty.ratio``) are compacted, except for the segments that are written to; ``run``
   does both at once, for any growth, and with ``even_active`` for those segments too;
-- by the wall clock of the cluster, which ``controls.advance_clock`` moves;
+- ages go by the wall clock of the cluster, which ``controls.advance_clock`` moves;
 - a log that cannot be written is tried again the next time.
 
 Events: ``broker.log_cleaning_failed`` (warning).

@@ -1,4 +1,4 @@
-"""Where a partition's bytes lie: in memory, or in append-only segment files that survive ``kill -9``.
+"""The bytes of a partition: in memory, or in append-only segment files that survive ``kill -9``.
 
 Owns bytes and their positions (counted from the log's first byte, over all segments); knows no batch, offset or topic
 beyond the base offset in a segment's name. Kafka's counterparts are ``LogSegment``, ``FileRecords`` and
@@ -75,7 +75,7 @@ class LogStorage(Protocol):
     def append(self, pieces: Sequence[Buffer], base_offset: int, segment_bytes: int, *, sync: bool = False) -> None:
         """Add one batch; a new segment is begun first if the last one would outgrow ``segment_bytes``.
 
-        With ``sync`` it is on the disk itself when this returns, and so are all before it.
+        With ``sync`` it is on the disk itself when this returns, and so is every batch before it.
         """
 
     def read(self, position: int, size: int) -> list[Buffer]:
@@ -85,7 +85,7 @@ class LogStorage(Protocol):
         """Free the segments that lie before ``position`` as a whole."""
 
     def segments(self) -> list[tuple[int, int]]:
-        """Where each segment begins, and how many bytes it has, in order."""
+        """The position and the size of each segment, in order."""
 
     def replace(self, number: int, batches: Sequence[bytes]) -> None:
         """Put batches in place of a segment's; the segments after it are at other positions then.
@@ -96,11 +96,11 @@ class LogStorage(Protocol):
     def recover(self, scan: Scan) -> TornWrite | None:
         """Show all segments to ``scan``; cut off a write that was cut short, and say so.
 
-        Raises DamagedFileError, and has changed nothing then.
+        Raises DamagedFileError; then nothing has changed.
         """
 
     def load_start_offset(self) -> int:
-        """The log start offset that was saved, else the first offset there is."""
+        """The saved log start offset, else the first offset that is held."""
 
     def first_offset(self) -> int:
         """The base offset of the first segment; without segments the log start offset."""
@@ -318,7 +318,7 @@ class FileStorage:
         return self._segments[-1]
 
     def _sync(self) -> None:
-        """Have every segment on the disk, and their names when one is new. Raises OSError."""
+        """Sync every segment to the disk, and their names when one is new. Raises OSError."""
         for path in self._unsynced:
             os.fsync(self._open_files.descriptor(path))
         if self._has_new_name:
@@ -391,7 +391,7 @@ class OpenFiles:
 
 
 def _sync_names(folder: Path) -> None:
-    """Have the names of a log's segments on the disk, its own, its topic's, and the topic's files. Raises OSError."""
+    """Sync the names of a log's segments to the disk, its own, its topic's, and the topic's files. Raises OSError."""
     files = [path for path in folder.parent.iterdir() if path.is_file()]
     for each in (*files, folder, folder.parent, folder.parent.parent):
         descriptor = os.open(each, os.O_RDONLY | os.O_CLOEXEC)

@@ -4,7 +4,7 @@ Pure: it changes no batch and knows no offset of the log. Kafka's counterpart is
 
 Rules:
 
-- no record is decoded unless the header does not rule out that one of them is refused;
+- records are decoded only when the header does not settle whether one of them is refused;
 - a batch is refused as a whole; the error names the records that are the reason (KIP-467).
 """
 
@@ -72,7 +72,7 @@ def validate_batch(batch: RecordBatch, config: TopicConfig, name: str) -> None:
 
 
 def validate_records(batch: RecordBatch, config: TopicConfig, name: str, now_ms: int) -> None:
-    """Check on a compacted topic the records' keys, and their times.
+    """Check the records' times, and on a compacted topic their keys.
 
     A record without a key is not checked for its time; if any time is wrong, RejectedTimestamps is raised for the whole
     batch. Raises InvalidTimestampError, RejectedTimestamps, RejectedRecords.
@@ -107,7 +107,7 @@ def validate_records(batch: RecordBatch, config: TopicConfig, name: str, now_ms:
 
 
 def _problem(batch: RecordBatch) -> str | None:
-    """Why a producer's batch is refused though its bytes are sound; Java's ``LogValidator.validateBatch``."""
+    """The reason to refuse a producer's batch with sound bytes, or None; Java's ``LogValidator.validateBatch``."""
     if batch.base_offset != 0:
         return f"The baseOffset of the record batch should be 0, but it is {batch.base_offset}"
     if batch.is_control:

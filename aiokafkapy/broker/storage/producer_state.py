@@ -1,6 +1,6 @@
 """A partition's memory of its producers and their transactions, and the source of producer ids.
 
-Owns, per producer id, the epoch, the last five batches (sequences and offsets) and where its open transaction begins;
+Owns, per producer id, the epoch, the last five batches (sequences and offsets) and the start of its open transaction;
 decides whether a batch is new, a duplicate or out of order. Knows no bytes, no topic configuration and no disk beyond
 the block of ids. Kafka's counterparts are ``ProducerStateManager``, ``ProducerStateEntry``, ``ProducerAppendInfo`` and
 ``ProducerIdManager``.
@@ -37,7 +37,7 @@ PRODUCER_ID_BLOCK_SIZE: Final = 1000
 FIRST_EXPIRY_CHECK: Final = 1000
 NO_TRANSACTION: Final = -1
 NO_EPOCH: Final = -1
-"""The epoch of a batch that has a producer id alone, as of no idempotent producer: after it any sequence is taken."""
+"""The epoch of a batch with a producer id alone, which no idempotent producer sends: any sequence follows it."""
 
 
 class Marker(NamedTuple):
@@ -92,13 +92,13 @@ class ProducerStateManager:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the first open transaction begins; None when none is open."""
+        """The start of the first open transaction; None when none is open."""
         return next(iter(self._open.values()), None)
 
     def check(
         self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int, *, is_transactional: bool = False
     ) -> BatchMetadata | None:
-        """The batch this one repeats, None when it is new and in order.
+        """The batch that this one repeats, None when it is new and in order.
 
         Raises InvalidProducerEpochError, OutOfOrderSequenceNumberError or InvalidTxnStateError.
         """
@@ -141,7 +141,7 @@ class ProducerStateManager:
         return state is None or (state.epoch == epoch and not state.batches)
 
     def end_transaction(self, producer_id: int, epoch: int, timestamp_ms: int) -> int:
-        """A marker is in the log now; returns where the transaction began, NO_TRANSACTION when none was open."""
+        """A marker is in the log now; returns the start of the transaction, NO_TRANSACTION when none was open."""
         state = self._state(producer_id, epoch, timestamp_ms)
         start, state.transaction_offset = state.transaction_offset, NO_TRANSACTION
         self._open.pop(producer_id, None)
@@ -182,7 +182,7 @@ class ProducerStateManager:
 
 
 class ProducerIdManager:
-    """Hands out producer ids, never one twice, over restarts too when there is a ``data_dir``."""
+    """Hands out producer ids, each once, with a ``data_dir`` also over restarts."""
 
     def __init__(self, data_dir: Path | str | None = None, *, first: int = 0) -> None:
         """The ids begin with ``first`` or with the block on disk, whichever is higher. DamagedFileError, OSError."""
@@ -195,7 +195,7 @@ class ProducerIdManager:
         self._block_end = self._next
 
     def skip_before(self, producer_id: int) -> None:
-        """Give out no id below this one: they are in use."""
+        """Give out no id below this one: the lower ones are in use."""
         self._next = max(self._next, producer_id)
         self._block_end = max(self._block_end, self._next)
 

@@ -1,4 +1,4 @@
-"""Which nodes have the replicas of new partitions, and which requests for partitions are refused.
+"""Places the replicas of new partitions on nodes, and refuses requests for partitions that cannot be placed.
 
 Pure, and knows no topic. Kafka's counterparts are ``StripedReplicaPlacer`` and the checks of
 ``ReplicationControlManager``, with its messages.
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
-"""A request may add so many, as in Kafka's controller: a few bytes ask for them, and each costs a kilobyte."""
+"""The limit of Kafka's controller: a few bytes ask for many partitions, and each costs a kilobyte."""
 MAX_PARTITIONS_PER_TOPIC: Final = 100_000
 """More is a typing error, and would fill a laptop's memory."""
 
@@ -43,8 +43,8 @@ def check_new_partitions(count: int) -> None:
 def place_replicas(
     first: int, count: int, replication_factor: int, running: Sequence[int], stopped: Sequence[int] = ()
 ) -> dict[int, tuple[int, ...]]:
-    """Deal partitions ``first`` and on out to the running nodes in turn, each to ``replication_factor`` of them; where
-    fewer run, to stopped ones, too, which are replicas that are not in sync.
+    """Deal out the partitions from ``first`` on to the running nodes in turn, each to ``replication_factor`` of them.
+    If fewer run, stopped nodes get replicas too, which are not in sync.
 
     Raises InvalidPartitionsError, InvalidReplicationFactorError.
     """

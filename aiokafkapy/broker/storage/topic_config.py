@@ -4,8 +4,8 @@ Knows no topic and no file. Kafka's counterparts are ``TopicConfig`` and ``LogCo
 
 Rules:
 
-- every topic option of Kafka 4.1 is known by name, so that any tool can set and read it; those that a dev broker has no
-  use for (indexes, throttled replicas, tiers) are checked, kept and shown, and change nothing;
+- every topic option of Kafka 4.1 is known by name, so that any tool can set and read it; those without a meaning
+  for a dev broker (indexes, throttled replicas, tiers) are checked, kept and shown, and change nothing;
 - a value that the broker cannot honour is refused instead of ignored: batches are kept as the producer compressed them,
   so ``compression.type`` is ``producer``, and there are no remote tiers.
 """
@@ -30,7 +30,7 @@ _Number = TypeVar("_Number", int, float)
 
 
 class TopicOption(NamedTuple):
-    """One option: its default, how a value is parsed, and its type as DescribeConfigs numbers it."""
+    """One option: its default, the parser of its values, and its type as DescribeConfigs numbers it."""
 
     name: str
     default: str
@@ -59,8 +59,8 @@ class TopicConfig:
     )
 
     def __init__(self, broker: BrokerConfig, overrides: Mapping[str, str | None] | None = None) -> None:
-        """Raises InvalidConfigError, naming option and value, for an unknown name or a value it cannot have, or two
-        that contradict each other.
+        """Raises InvalidConfigError, naming option and value, for an unknown name, an invalid value, or two
+        values that contradict each other.
         """
         self._broker = broker
         self.overrides = {name: _parsed(name, value) for name, value in (overrides or {}).items()}
@@ -98,7 +98,8 @@ class TopicConfig:
 
 
 def check_defaults(broker: BrokerConfig) -> None:
-    """Raise ConfigurationError for a broker's option that is a topic's default, and that no topic can have."""
+    """Raise ConfigurationError for a broker's option that is the default of topics and has a value no topic can
+    have."""
     for option in TOPIC_OPTIONS.values():
         if option.broker_option is None:
             continue
@@ -130,7 +131,7 @@ class _Refused(Exception):
         self.problem = problem
 
 
-# What ``ConfigDef.parseType`` and its validators take, and how ``ConfigDef.convertToString`` writes it.
+# types of options, parsed and written as by Kafka's ``ConfigDef``
 
 _INTEGER: Final = re.compile(r"[+-]?\d{1,99}")
 _DECIMAL: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?", re.ASCII)

@@ -1,4 +1,4 @@
-"""Where the topics of a cluster lie: a folder each, with its description and a folder for each partition's log.
+"""The topics of a cluster on disk: a folder each, with its description and a folder for each partition's log.
 
 Owns the names of the folders, ``topic.json`` in them, and the descriptors of all segments; without a data folder topics
 are in memory only. It must not know leaders, nor the rules for names. Kafka's counterparts are the folder
@@ -27,7 +27,7 @@ __all__ = ["SavedPartition", "SavedTopic", "TopicFolders"]
 MAX_NAME: Final = 200
 """Characters of a topic's name in its folder's: a file system takes 255 bytes, the id needs 33 and ``-delete`` 7."""
 DELETED: Final = "-delete"
-"""How the folder of a deleted topic ends; Kafka's ``LogManager.DeleteDirSuffix``."""
+"""The suffix of a deleted topic's folder; Kafka's ``LogManager.DeleteDirSuffix``."""
 
 
 class SavedPartition(NamedTuple):
@@ -48,14 +48,14 @@ class SavedTopic(NamedTuple):
 
 
 class TopicFolders:
-    """The folders of all topics. A topic's folder is None where there is no data folder; then nothing is written."""
+    """The folders of all topics. Without a data folder a topic's folder is None, and nothing is written."""
 
     def __init__(self, data_dir: Path | None) -> None:
         self._root = None if data_dir is None else data_dir / "topics"
         self._open_files = OpenFiles()
 
     def folder_of(self, name: str, topic_id: UUID) -> Path | None:
-        """Where a new topic will lie; nothing is made yet."""
+        """The folder of a new topic, which is not made yet."""
         return None if self._root is None else self._root / f"{name[:MAX_NAME]}.{topic_id.hex}"
 
     def storage(self, folder: Path | None, index: int) -> LogStorage:

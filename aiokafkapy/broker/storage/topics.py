@@ -50,14 +50,14 @@ logger = get_logger()
 
 MAX_NAME_LENGTH: Final = 249
 MOST_REPLICAS_BY_DEFAULT: Final = 3
-"""As clusters have it: every replica is named to every client, and with a hundred that would be most of Metadata."""
+"""As in real clusters: Metadata names every replica to every client, and a hundred replicas would be most of it."""
 LEGAL_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 class Partition:
-    """One partition: where it is led, and its log. ``leader`` is None while there is none.
+    """One partition: its leader, and its log. ``leader`` is None while there is none.
 
-    ``is_held`` says that it has none on purpose, and gets none by itself, until the broker ends. ``layout`` has its
+    ``is_held``: it has no leader on purpose, and gets none by itself until the broker ends. ``layout`` has its
     replicas as they were made, including those on nodes missing from this broker, which was opened with fewer.
     """
 
@@ -150,7 +150,7 @@ class TopicRegistry:
         return self._by_name.get(name)
 
     def by_id(self, topic_id: uuid.UUID | None) -> Topic | None:
-        """The topic of this id, or None (also for None, which is how kio reads the zero id)."""
+        """The topic of this id, or None (also for None, as which kio reads the zero id)."""
         return None if topic_id is None else self._by_id.get(topic_id)
 
     def partition(self, name: str, index: int) -> Partition | None:
@@ -277,8 +277,8 @@ class TopicRegistry:
     # leaders
 
     def set_leader(self, name: str, index: int, node_id: int | None) -> Partition:
-        """Make a node lead a partition (it becomes a replica if it was not), or no node, until another call gives it
-        one. The epoch rises by one.
+        """Make a node lead a partition (it becomes a replica if it was not), or leave the partition without a leader
+        until another call. The epoch rises by one.
 
         Raises UnknownTopicOrPartitionError, or InvalidReplicaAssignmentError for a node that does not exist.
         """
@@ -299,15 +299,15 @@ class TopicRegistry:
         return partition
 
     def elect(self, partition: Partition, node_id: int) -> None:
-        """Let one of its replicas, which runs, lead a partition; the epoch rises by one."""
+        """Let a replica of a partition, which runs, lead it; the epoch rises by one."""
         self._lead(partition.topic, {partition: node_id})
         partition.is_held = False
 
     def reassign(self, name: str, index: int, replicas: Sequence[int]) -> Partition:
-        """Give a partition other replicas, at once, for they share its log, so one of them must run; a leader that is
-        not among them is replaced.
+        """Give a partition other replicas. They share its log and lead at once, so one of them must run; a leader that
+        is not among them is replaced.
 
-        Raises UnknownTopicOrPartitionError or InvalidReplicaAssignmentError, and has changed nothing.
+        Raises UnknownTopicOrPartitionError or InvalidReplicaAssignmentError; then nothing has changed.
         """
         partition = self.partition(name, index)
         if partition is None:
@@ -330,14 +330,14 @@ class TopicRegistry:
         self._elect(lambda partition: partition.leader == node_id)
 
     def node_started(self, node_id: int) -> None:
-        """Make a node that runs again the leader of its partitions without one, except those that are held so."""
+        """Make a node that runs again the leader of its partitions that have none, except for the held ones."""
         self.running_node_ids.add(node_id)
         self._elect(
             lambda partition: partition.leader is None and not partition.is_held and node_id in partition.replicas
         )
 
     def next_producer_id(self) -> int:
-        """The first producer id that no log remembers, nor any after it."""
+        """The producer id after the highest one that a log remembers."""
         logs = (partition.log for topic in self for partition in topic.partitions)
         return max((max(log.producers.producers, default=-1) for log in logs), default=-1) + 1
 
@@ -423,7 +423,8 @@ class TopicRegistry:
     # disk
 
     def _save(self, topic: Topic) -> None:
-        """Have a change on disk. Raises KafkaStorageError; then it is as it was there, and the caller takes it back."""
+        """Write a change to disk. Raises KafkaStorageError; then the file is as it was, and the caller undoes the
+        change."""
         topic.descriptions.clear()
         if topic.folder is None:
             return
@@ -451,7 +452,7 @@ class TopicRegistry:
         self._keep(topic)
 
     def _restored_config(self, saved: SavedTopic) -> TopicConfig:
-        """Without the options that are refused by now: an earlier version took them."""
+        """The saved options, without those that only an earlier version took."""
         config = TopicConfig(self._config)
         for name, value in saved.config.items():
             try:
