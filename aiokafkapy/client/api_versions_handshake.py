@@ -8,9 +8,9 @@ before it.
 Rules:
 
 - The time-out of the exchange is that of connection set-up.
-- A broker may close the connection over a version that it does not know (Azure Event Hubs does so over 4): if one ends
-  before any answer, the next one to that node begins with an older version; if that is answered, so do all others of
-  the cluster, else the next begins with the newest again.
+- A broker may close the connection over a version that it does not know (Azure Event Hubs does so over 4): if a
+  connection ends before any answer, the next one to that node begins with an older version; if that is answered, all
+  others of the cluster begin with it too, else the next one begins with the newest again.
 - Each exchange ends in ``on_ready``, in ``on_failed``, or with its connection.
 """
 
@@ -33,7 +33,7 @@ from .transport.connection_log import ConnectionLog
 __all__ = ["ApiVersionsHandshake"]
 
 BEFORE_FEATURES_AT_0: Final = 3
-"""The version before the newest, which nothing of ours depends on: KAFKA-17011."""
+"""The version before the newest, on which nothing of ours depends: KAFKA-17011."""
 
 
 class ApiVersionsHandshake:

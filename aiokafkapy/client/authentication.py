@@ -1,9 +1,10 @@
 """SASL on the client's connections: a client is authenticated before a connection is used, and again before its session
 ends.
 
-Owns the mechanism, the exchange that is under way on each connection, and when a session is renewed (KIP-368). Knows no
-mechanism's bytes, which are ``security.sasl``'s, and closes nothing: the network client gets the outcome by a callback.
-Kafka's counterparts are ``SaslClientAuthenticator`` and the part of ``Selector`` that begins re-authentication.
+Owns the mechanism, the exchange under way on each connection, and the times at which sessions are renewed (KIP-368).
+Knows no mechanism's bytes, which are ``security.sasl``'s, and closes nothing: the network client gets the outcome by a
+callback. Kafka's counterparts are ``SaslClientAuthenticator`` and the part of ``Selector`` that begins
+re-authentication.
 
 Rules:
 
@@ -16,7 +17,7 @@ Rules:
 - Long work (a token, PBKDF2, Kerberos) happens outside the event loop's turn. Some of it is the user's code: a call
   that returns no token, or an exchange that never ends, is abandoned after request_timeout_ms.
 - ``AuthenticationFailedError`` means that one side refused the other. Any other failure is a lost
-  connection, which may be tried again. So is a refusal of credentials that have been replaced meanwhile.
+  connection, which may be tried again. A refusal of credentials that have been replaced meanwhile counts as one, too.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ logger = get_logger(__name__)
 
 
 class AuthenticationState(Enum):
-    """Where the authentication of a connection stands."""
+    """The progress of a connection's authentication."""
 
     PREPARING = "the mechanism gets ready: it may need a token"
     HANDSHAKE = "the broker is asked whether it has the mechanism"
@@ -168,21 +169,21 @@ class Authenticator:
         return session.answer.done()
 
     def renew_sessions(self, now: float) -> None:
-        """Authenticate again where the session's end is near."""
+        """Authenticate again if the session's end is near."""
         for connection, session in list(self._sessions.items()):
             if session.renew_at <= now:
                 self.begin(connection)
 
     def next_renewal(self) -> float:
-        """When ``renew_sessions`` has something to do; infinite when no session ends."""
+        """The next time at which ``renew_sessions`` has something to do; infinite when no session ends."""
         return min((session.renew_at for session in self._sessions.values()), default=math.inf)
 
     def use(self, mechanism: SaslMechanism) -> None:
-        """Authenticate with ``mechanism`` from now on; the one before, if it is another, is closed.
+        """Authenticate with ``mechanism`` from now on, and close the previous one unless it is the same.
 
-        Where that has not said anything to the broker yet, this one takes its place.
+        An exchange in which the previous one has sent nothing yet goes on with this one.
         """
-        if mechanism is not self.mechanism:  # a user's own may be the same, with other credentials
+        if mechanism is not self.mechanism:  # a user's own mechanism may be the same object, with other credentials
             self._close_mechanism()
         self.mechanism = mechanism
         for connection, session in self._sessions.items():
@@ -319,16 +320,16 @@ class Authenticator:
         return KafkaTimeoutError(f"{what} within request_timeout_ms={round(self._request_timeout * 1000)}")
 
     def _alarm(self, when: float) -> tuple[asyncio.Future[None], asyncio.TimerHandle]:
-        """A future that is done then, and its timer."""
+        """A future that is done at this time, and its timer."""
         alarm = self._loop.create_future()
         return alarm, self._loop.call_at(when, alarm.set_result, None)
 
     async def _wait_for_turn(self, node_id: int, not_before: float) -> None:
-        """Until the broker would read a request at once; those in flight have time-outs of their own."""
+        """Wait until the broker would read a request at once; those in flight have time-outs of their own."""
         if not_before > self._loop.time():
             alarm, timer = self._alarm(not_before)
             try:
-                await asyncio.wait((alarm,))  # which cancels nothing that the timer is about to set
+                await asyncio.wait((alarm,))  # wait() does not cancel the future, which the timer is about to set
             finally:
                 timer.cancel()
         nodes = self._nodes
@@ -382,8 +383,8 @@ class Authenticator:
 
 
 class _Session:
-    """The authentication of one connection: its state, task and mechanism, when it began, when to renew it, and when
-    the broker first allows that.
+    """The authentication of one connection: its state, task and mechanism, and the times of its beginning, its
+    renewal, and the earliest renewal that the broker allows.
     """
 
     __slots__ = ("answer", "began", "is_renewal", "mechanism", "renew_at", "renewable_at", "state", "task")

@@ -1,6 +1,6 @@
-"""The options of every client: where the cluster is, connections, requests, metadata.
+"""The options of every client: the cluster's address, connections, requests, metadata.
 
-Owns where options come from (keyword arguments, properties, URLs, the environment) and the words of errors; the network
+Owns the sources of options (keyword arguments, properties, URLs, the environment) and the words of errors; the network
 and metadata options are in ``config_fields``, and ``ProducerConfig`` and ``ReaderConfig`` add theirs.
 Kafka's counterparts are ``CommonClientConfigs`` and ``AbstractConfig``: names are Kafka's with dots as underscores,
 ``*_ms`` are whole milliseconds, defaults are Kafka 4.1's except for ``client_id`` (never empty, so that a broker's log
@@ -90,7 +90,7 @@ class ClientConfig(_Base):
         """Create one from Kafka's own names, ``{"linger.ms": "5"}``; strings are converted. ``options`` take
         precedence.
 
-        Those that were written for librdkafka or for Kafka's Java client are translated, with their units. Options
+        Properties that were written for librdkafka or for Kafka's Java client are translated, with their units. Options
         without a meaning here are ignored, with one warning of all (``config.ignored``); one whose loss would change a
         result raises ConfigurationError.
         """
@@ -153,7 +153,7 @@ class ClientConfig(_Base):
 
     @classmethod
     def _from_strings(cls, values: dict[str, object], sources: Mapping[str, str]) -> Self:
-        """``sources`` says of options where their values came from, for errors."""
+        """``sources`` has the origins of options' values, for errors."""
         config = cls.__new__(cls)
         try:
             config._validate(values, strict=False)
@@ -179,7 +179,7 @@ def is_switch(name: str) -> bool:
 
 
 def options_in(error: ConfigurationError, names: Iterable[str]) -> list[str]:
-    """Those of these options that an error's message has in it."""
+    """The options among these that an error's message names."""
     return [name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(error))]
 
 
@@ -193,12 +193,12 @@ def hint_for(config: type[ClientConfig], name: str) -> str:
         return advice
     near = difflib.get_close_matches(plain, list(config.model_fields), n=3, cutoff=0.6)
     if not near:
-        return f"no option is called like that; help({config.__name__}) has them all"
+        return f"there is no such option; help({config.__name__}) lists all"
     return f"did you mean {', '.join(near[:-1])}{' or ' if near[1:] else ''}{near[-1]}?"
 
 
 def environment_variables(prefix: str) -> dict[str, str]:
-    """The variables of the environment that are meant as options, by the option's name."""
+    """The environment's variables that stand for options, by the option's name."""
     found = (name for name in os.environ if name.upper().startswith(prefix.upper()))
     variables = {name[len(prefix) :].lower(): name for name in found}
     return {name: variable for name, variable in variables.items() if not is_switch(name)}
@@ -231,7 +231,7 @@ def _check_names(config: type[ClientConfig], values: Mapping[str, object]) -> No
 def given_config(
     kind: type[C], bootstrap_servers: str | Sequence[str] | None, config: C | None, options: Mapping[str, Any]
 ) -> C:
-    """The configuration that a client was given, as options or ready. Raises ConfigurationError when both were."""
+    """A client's configuration, given as options or ready. Raises ConfigurationError when both were given."""
     given = dict(options)
     if bootstrap_servers is not None:
         given["bootstrap_servers"] = bootstrap_servers

@@ -54,7 +54,7 @@ _logger = get_logger(__name__)
 # A broker answers a metadata request from memory; one that has not after this long is probably stalled.
 _FIRST_REQUEST_TIMEOUT: Final = 5.0
 _MAX_TOPIC_ERRORS_SHOWN: Final = 10
-# How long a single connection attempt may keep us from trying another node.
+# The time for which a single connection attempt may keep us from trying another node.
 _CONNECT_PATIENCE: Final = 1.0
 # The user of a program that has just started is waiting for output.
 _SILENCE: Final = 1.5
@@ -80,7 +80,7 @@ class MetadataClient(Protocol):
     def send_internal_metadata_request(
         self, node: Node, request: MetadataRequestAndVersion, timeout: float, now: float
     ) -> KafkaError | None:
-        """Send the request; returns why it cannot be sent, if it cannot."""
+        """Send the request; returns the error that prevents it, or None."""
 
     def forget_connections(self, now: float) -> None:
         """Close all connections: they lead to a cluster that is no longer ours."""
@@ -117,12 +117,12 @@ class MetadataUpdater:
         self._log = RateLimitedLogger(_logger)
         self._in_progress: MetadataRequestAndVersion | None = None
         self._failed_requests = 0
-        # Since when metadata has been wanted without arriving.
+        # The time since which metadata has been wanted without arriving.
         self._attempt_started: float | None = None
         self.is_waiting_for_node = False
         """True when an update is due but must wait for an event on a connection."""
         self.silence_at = math.inf
-        """When ``tell_silence`` is next due, in loop time."""
+        """The next time at which ``tell_silence`` is due, in loop time."""
 
     @property
     def has_fetch_in_progress(self) -> bool:

@@ -42,7 +42,7 @@ __all__ = [
 T = TypeVar("T")
 
 ATTEMPTS: Final = 3
-"""How many attempts fit into a call's time-out, at least."""
+"""The least number of attempts that fit into a call's time-out."""
 
 
 class RequestOptions(TypedDict, total=False):
@@ -77,7 +77,7 @@ class WaitingClient(Protocol):
 
 
 class RequestClient(Protocol):
-    """The part of the network client that asks any node, for those who need no more of it."""
+    """The part of the network client that asks any node, for callers that need no more."""
 
     async def send_and_wait(self, api_key: int, build: Callable[[int], Message]) -> Struct:
         """Send a request to any node, and return the answer's body."""
@@ -126,7 +126,7 @@ async def send_and_receive(
 
 
 async def unless_refused(answer: Awaitable[T], refusal: Awaitable[NoReturn]) -> T:
-    """The result of ``answer``, or the error of ``refusal`` where that comes first or at once with it."""
+    """The result of ``answer``, or the error of ``refusal`` if that comes first or at the same time."""
     racing = asyncio.ensure_future(answer), asyncio.ensure_future(refusal)
     try:
         await asyncio.wait(racing, return_when=asyncio.FIRST_COMPLETED)
@@ -141,7 +141,7 @@ async def unless_refused(answer: Awaitable[T], refusal: Awaitable[NoReturn]) -> 
 async def next_refusal(metadata: Metadata, client: WaitingClient, known: KafkaError | None) -> KafkaError | None:
     """The brokers' next refusal of the credentials; None once the client is closed.
 
-    A refusal that was ``known`` before does not count: it may be cured by now, and the next attempt tells.
+    A refusal that was ``known`` before does not count: it may be cured by now, as the next attempt will show.
     """
     while client.is_active:
         error = metadata.fatal_error
@@ -158,8 +158,8 @@ def _no_connection(nodes: NodeReadiness, node: Node) -> DisconnectedError:
 
 
 def attempt_timeout(timeout: float, request_timeout: float, attempts: int = ATTEMPTS) -> float:
-    """Seconds for one attempt: the call's time-out divided by ``attempts``, or ``request_timeout`` if that is less. So
-    after a broker that hangs there is time to ask another, or to learn that a leader has moved.
+    """Seconds for one attempt: the call's time-out divided by ``attempts``, or ``request_timeout`` if that is less.
+    After a broker that hangs there is thus time to ask another, or to learn that a leader has moved.
     """
     return min(max(timeout, 0.0) / attempts, request_timeout)
 

@@ -2,7 +2,7 @@
 
 Owns the requests in flight, the API versions of each node, the correlation-id counter, and the queue of responses to be
 handed out. Knows neither connection states nor metadata: the network client passes in the connection to write to and
-the responses that arrived. In Java this is the half of ``NetworkClient`` around ``doSend``, ``handleCompletedSends``
+the responses that arrived. In Java this is the part of ``NetworkClient`` around ``doSend``, ``handleCompletedSends``
 and ``completeResponses``.
 
 Rules:
@@ -103,7 +103,8 @@ class RequestPipeline:
         future: asyncio.Future[ClientResponse] | None = None,
         is_internal: bool = False,
     ) -> None:
-        """Encode the request, add it to those in flight, write it. ``is_internal``: it is one of the client's own.
+        """Encode the request, add it to those in flight, write it. ``is_internal``: the request is one of the client's
+        own.
 
         Raises SerializationError if it cannot be encoded; no state has changed then.
         """
@@ -127,7 +128,7 @@ class RequestPipeline:
     def write_internal(
         self, connection: BrokerConnection, request: ClientRequest, version: int, now: float, timeout: float
     ) -> None:
-        """As ``write``, of one of the client's own requests, whose response nobody awaits."""
+        """As ``write``, for one of the client's own requests, whose response nobody awaits."""
         self.write(connection, request, version, now, timeout, None, True)
 
     def abort_send(

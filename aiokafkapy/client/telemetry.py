@@ -1,4 +1,4 @@
-"""Pushes a client's metrics to the brokers, where their operators asked for them (KIP-714).
+"""Pushes a client's metrics to brokers whose operators have asked for them (KIP-714).
 
 Owns the subscription, the one task, and the numbers pushed before, for brokers that want differences. Knows no metric:
 ``collect`` gives the numbers. Kafka's counterparts are ``ClientTelemetryReporter`` and ``ClientTelemetrySender``.
@@ -48,7 +48,7 @@ from .network_client_utils import RequestClient
 __all__ = ["DEFAULT_PUSH_INTERVAL", "LAST_PUSH", "TelemetrySender"]
 
 DEFAULT_PUSH_INTERVAL: Final = 300.0
-"""Seconds, as in Java: until a broker is asked again that gave no answer."""
+"""Seconds until a broker that gave no answer is asked again, as in Java."""
 LAST_PUSH: Final = 2.0
 
 _WITHOUT_EFFECT: Final = (TelemetryTooLargeError, ThrottlingQuotaExceededError)
@@ -58,7 +58,7 @@ _logger = get_logger(__name__)
 
 
 class TelemetrySender:
-    """Pushes the metrics of ``collect``, from ``start`` to ``close``. ``resource`` says whose metrics they are."""
+    """Pushes the metrics of ``collect``, from ``start`` to ``close``. ``resource`` names their owner."""
 
     def __init__(
         self,
@@ -75,14 +75,14 @@ class TelemetrySender:
         self._resource = resource
         self._sleep = sleep
         self._task: asyncio.Task[None] | None = None
-        # The broker's answers
+        # the broker's answers
         self.client_instance_id: UUID | None = None
         """The id that the cluster gave this client; None before."""
         self._subscription: _Subscription | None = None
         self._is_idle = asyncio.Event()  # no push is under way
         self._is_idle.set()
         self._is_told = asyncio.Event()  # the id is known, or will never be
-        # Sums at the last push that was taken, by name and attributes
+        # sums at the last accepted push, by name and attributes
         self._pushed: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
         self._pushed_at = self._started_at = time.time_ns()
 
@@ -119,7 +119,7 @@ class TelemetrySender:
             try:
                 async with asyncio.timeout_at(deadline):
                     await self._push(subscription, is_last=True)
-            except Exception as error:  # as in the task, whose end this is: a close must go on
+            except Exception as error:  # as in the task, which ends here: a close must go on
                 _logger.debug("telemetry.failed", error=str(error))
 
     def abort(self) -> None:
@@ -242,7 +242,7 @@ class _Subscription:
 
 
 def _chosen_codec(accepted: Sequence[int]) -> Compression:
-    """The broker's first choice that we have."""
+    """The broker's first choice among the codecs that we have."""
     known = {int(codec) for codec in Compression}
     return next((Compression(codec) for codec in accepted if codec in known), Compression.NONE)
 

@@ -18,7 +18,7 @@ __all__ = [
 
 
 class Remedy:
-    """``KafkaError.remedy``, of a class and of an instance alike."""
+    """``KafkaError.remedy``, for a class and for an instance alike."""
 
     __slots__ = ()
 
@@ -36,7 +36,7 @@ class KafkaError(Exception):
     differ from its class. ``outcome_unknown``: the record may or may not be on the broker (it was sent, and no answer
     said which). ``remedy``: the remedy, in a line.
 
-    ``invalid_metadata``: the client's view of the cluster was stale. ``topic``, ``partition``: where it happened, when
+    ``invalid_metadata``: the client's view of the cluster was stale. ``topic``, ``partition``: the place, when
     known.
     """
 
@@ -70,7 +70,7 @@ class KafkaError(Exception):
         twin = copy.copy(self)
         notes = getattr(self, "__notes__", None)
         if notes is not None:
-            twin.__notes__ = [*notes]  # or a note to one would be one to all
+            twin.__notes__ = [*notes]  # or a note added to one would be added to all
         twin.__cause__ = self.__cause__
         twin.__suppress_context__ = self.__suppress_context__
         return twin.with_traceback(None)

@@ -1,7 +1,7 @@
 """One class per error code of the protocol, named as ``org.apache.kafka.common.protocol.Errors`` names them.
 
 A table in the form of classes: the code, the kind (its base says whether it is retriable and whether it asks for fresh
-metadata; KAFKA-3.x to 4.1), the sentence that Kafka gives it. ``for_code`` finds the class of a number; a number that
+metadata; KAFKA-3.x to 4.1), and Kafka's sentence. ``for_code`` finds the class of a number; a number that
 this version does not know becomes UnknownServerError with the number in its message.
 """
 
@@ -983,7 +983,7 @@ def for_code(code: int) -> type[BrokerError]:
 def make(
     code: int, message: str | None = None, *, topic: str | None = None, partition: int | None = None
 ) -> BrokerError:
-    """An instance for a code, with the broker's own message when it gave one, and the place it happened at."""
+    """An instance for a code, with the broker's own message if it gave one, and the place of the error."""
     error = for_code(code)
     text = message or error.summary()
     if error.code != int(code):

@@ -150,8 +150,8 @@ class RecordDroppedError(KafkaError):
 
 
 class SpoolError(KafkaError):
-    """``spool_dir`` cannot be used, or a record could not be written there, which is then not on its way either, unless
-    ``outcome_unknown``. The cause is the OSError, where there is one.
+    """``spool_dir`` cannot be used, or a record could not be written there, and is not on its way either, unless
+    ``outcome_unknown``. The cause is the OSError, if there is one.
     """
 
 
@@ -222,7 +222,7 @@ class CorrelationIdMismatchError(ProtocolError):
 
 
 def foreign_cause(error: BaseException) -> BaseException | None:
-    """The error of a caller's serializer behind this one; its words may have the record's data in them."""
+    """The error of a caller's serializer behind this one; its text may have the record's data in it."""
     cause = error.__cause__
     return cause if isinstance(error, SerializationError) and not isinstance(cause, KafkaError) else None
 

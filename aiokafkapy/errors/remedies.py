@@ -1,10 +1,10 @@
-"""What to do about each error: one line, which ``KafkaError.remedy`` returns.
+"""The remedy of each error: one line, which ``KafkaError.remedy`` returns.
 
-A table by the classes' names. It is loaded when somebody asks, for an error that is handled needs none.
+A table by the classes' names. It is loaded when somebody asks: an error that is handled needs no remedy.
 docs/troubleshooting.md has it too.
 
-Rules: every public error has a line of its own; it says what to do and not what happened, for the error's own text does
-that; options have the names that they have here, brokers' have Kafka's.
+Rules: every public error has a line of its own; it says what to do and not what happened, which the error's own text
+does; options have the names that they have here, brokers' have Kafka's.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ REMEDIES: Final[dict[str, str]] = {
     "DeliveryTimeoutError": "send it again if it may be written twice; raise delivery_timeout_ms for longer outages",
     "MetadataTimeoutError": "`aiokafkapy doctor` looks at the brokers; of a topic, check the name and that it exists",
     "BufferExhaustedError": "send slower, raise buffer_memory or max_block_ms, or choose an overflow policy",
-    "FlushTimeoutError": "give flush() more time, or look at producer.health for why records do not leave",
+    "FlushTimeoutError": "give flush() more time, or look at producer.health for the reason of the delay",
     "CloseTimeoutError": "give close() more time; with undelivered_path a service keeps its undelivered records",
     "MetadataNotReadyError": "await producer.partitions_for(topic) or warm_up(topic) once, or use enqueue()",
     "DisconnectedError": "nothing: it is retried; if it lasts, `aiokafkapy doctor`",

@@ -1,9 +1,9 @@
-"""The producers of other libraries: where each is imported from, and the counterparts of its calls.
+"""The producers of other libraries: the module of each, and the counterparts of its calls.
 
 Owns the words for calls; those for options come from ``client.options.foreign_options``, so that an error at
 construction, the documentation and this say the same. Knows no source code.
 
-Rule: a call that is the same here, arguments too, is not in a table; a test holds that every public method of an
+Rule: a call that is the same here, arguments too, is not in a table; a test checks that every public method of an
 installed library is in its table, or is a method of ours.
 """
 
@@ -77,7 +77,7 @@ CONFLUENT: Final = Library(
         "producer.send_nowait(…) where nothing can be awaited; without a loop BlockingProducer",
         "produce_batch": "await producer.send_many(topic, records)",
         "poll": _SERVED,
-        "flush": "await producer.flush(timeout=…): it raises where this returns how many are left",
+        "flush": "await producer.flush(timeout=…): it raises where this returns the number of records left",
         "purge": "producer.purge(in_flight=True): the records fail",
         "list_topics": "await producer.partitions_for(topic); aiokafkapy.admin.TopicAdmin lists them all",
         "cluster_id": "aiokafkapy cluster shows it, and TopicAdmin.describe_cluster() of aiokafkapy.admin",
@@ -122,15 +122,13 @@ LIBRARIES: Final = (AIOKAFKA, CONFLUENT, KAFKA_PYTHON)
 
 
 def option_advice(library: Library, name: str) -> str | None:
-    """The replacement for an option of ``library``'s producer, in its own spelling; None where nothing changes."""
+    """The replacement for an option of ``library``'s producer, in its own spelling; None if nothing changes."""
     plain = plain_name(name)
     if plain in library.options:
         return library.options[plain]
     if plain in ProducerConfig.model_fields or (library.takes_properties and plain in _TAKEN):
         return None
-    return (
-        advice_for(plain, ProducerConfig.model_fields) or "no option is called like that here: aiokafkapy explain --all"
-    )
+    return advice_for(plain, ProducerConfig.model_fields) or "there is no such option here: aiokafkapy explain --all"
 
 
 _TAKEN: Final = frozenset(

@@ -8,9 +8,9 @@ constructed, imports of their errors, and Spark's ``format("kafka")`` with the o
 Rules:
 
 - A producer is known by the name that it was assigned to, as a variable or an attribute, anywhere in the file, or by an
-  annotation. An object that is handed on under another name is not followed: a change that is not listed may be one all
-  the same.
-- A file that is no Python, or cannot be read, is a finding of its own: the others are still looked at.
+  annotation. An object that is handed on under another name is not followed, so a line that is not listed may have to
+  change all the same.
+- A file that is not Python, or cannot be read, is a finding of its own: the others are still looked at.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Change(NamedTuple):
 
 def changes_by_file(paths: Iterable[Path]) -> Iterator[list[Change]]:
     """The changes in each of these files, and in each ``.py`` file below these folders, in order; an empty list for a
-    file without one. Environments, caches and hidden folders are passed over, and so are things that are no file, such
-    as a link to nothing.
+    file without one. Environments, caches and hidden folders are passed over, and so is anything that is not a file,
+    such as a broken link.
     """
     for path in paths:
         for file in _files(path):
@@ -133,7 +133,7 @@ class _Program:
     # names
 
     def _imports(self) -> Iterator[tuple[str, str]]:
-        """The full name behind each imported one."""
+        """The full name behind each imported name."""
         for node in self._nodes:
             if isinstance(node, ast.Import):
                 for alias in node.names:
@@ -219,7 +219,7 @@ class _Program:
                 yield from self._of_spark_options(call)
 
     def _options(self, call: ast.Call, library: Library) -> Iterator[tuple[int, str]]:
-        """The options of a constructor, with their lines: keywords, and the dictionary of those that take one."""
+        """The options of a constructor, with their lines: keywords, and a dictionary if the constructor takes one."""
         for keyword in call.keywords:
             if keyword.arg is not None and not (library.takes_properties and keyword.arg in ("logger", "loop")):
                 yield keyword.value.lineno, keyword.arg
@@ -228,8 +228,8 @@ class _Program:
             yield from self._keys(given)
 
     def _keys(self, node: ast.expr) -> Iterator[tuple[int, str]]:
-        """The keys of a dictionary that is written there, or was assigned to the name that is; also of those that it
-        takes in by name, each once: ``conf = {**conf, …}`` has those of the one before.
+        """The keys of a dictionary that the expression is, or names; also the keys of dictionaries that it takes in by
+        name, each once: ``conf = {**conf, …}`` has the keys of the earlier ``conf``.
         """
         seen: list[ast.Dict] = []
         waiting: list[tuple[ast.expr, ast.Dict | None]] = [(node, None)]
@@ -246,7 +246,8 @@ class _Program:
                     yield key.lineno, name
 
     def _assigned(self, name: str, taker: ast.Dict | None) -> ast.Dict | None:
-        """The last dictionary of this name: where another takes it in, the last before that, if there is one."""
+        """The last dictionary of this name; for one that ``taker`` takes in, the last before ``taker``, if there is
+        one."""
         found = self._dictionaries.get(name, [])
         earlier = [one for one in found if taker is not None and _position(one) < _position(taker)]
         return next(reversed(earlier or found), None)

@@ -18,7 +18,7 @@ from ..option_fields import default_of
 __all__ = ["ReaderConfig"]
 
 _AROUND_A_FETCH: Final = 512
-"""Bytes of an answer beside its records: librdkafka's allowance for them, too."""
+"""Bytes of an answer beside its records: the same allowance as librdkafka's."""
 
 
 class ReaderConfig(ClientConfig):
@@ -54,7 +54,7 @@ class ReaderConfig(ClientConfig):
     auto_offset_reset: Annotated[
         Literal["earliest", "latest", "none"],
         Field(
-            description="Where to begin without a seek, and to go on when a position is not in the log (any more); "
+            description="The start without a seek, and the next position after one that is not in the log (any more); "
             "none raises OffsetOutOfRangeError. Kafka's default is latest: a reader that is given partitions by hand "
             "is expected to see their records."
         ),
@@ -90,7 +90,7 @@ def _needed(fetch_max_bytes: int) -> int:
 
 
 def _with_room_for_fetches(config: type[ReaderConfig], values: dict[str, Any]) -> dict[str, Any]:
-    """The values, and where only one of the two limits was given, the other one as it has to be for that."""
+    """The values; if only one of the two limits was given, with the other one as it has to be."""
     limit, fetched = "receive_message_max_bytes", "fetch_max_bytes"
     given, other = (fetched, limit) if fetched in values else (limit, fetched)
     if given not in values or other in values:

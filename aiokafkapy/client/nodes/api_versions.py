@@ -1,4 +1,4 @@
-"""The API versions that a broker supports, and which of them to use with it.
+"""The API versions that a broker supports, and the choice among them.
 
 Owns the ranges of one broker (``NodeApiVersions``) and of all connected ones (``ApiVersions``). Sends nothing: the
 network client asks the broker. Kafka's counterparts have the same names.
@@ -86,7 +86,7 @@ class NodeApiVersions:
         self.supported_features: Mapping[str, tuple[int, int]] = MappingProxyType(dict(supported_features or {}))
         self.finalized_features: Mapping[str, int] = MappingProxyType(dict(finalized_features or {}))
         self._usable: dict[tuple[int, int | None, int | None], int] = {}
-        # The last question and its answer: nearly every request is of the same kind as the one before.
+        # The last question and its answer: most requests are of the same kind as the one before.
         self._last_api_key: int | None = None
         self._last_min: int | None = None
         self._last_max: int | None = None
@@ -173,8 +173,8 @@ def build_api_versions_request(version: int) -> ApiVersionsRequest:
 
 
 def decode_api_versions_response(version: int, frame: bytes) -> ApiVersionsResponse:
-    """Decode a response. A refusal of the request's version should come in version 0 (KIP-511); of one that does not,
-    only the error code is read.
+    """Decode a response. A refusal of the request's version should come in version 0 (KIP-511); if it does not,
+    only its error code is read.
     """
     error_code = int.from_bytes(frame[4:6], "big", signed=True)
     is_refusal = error_code == UnsupportedVersionError.code

@@ -1,7 +1,7 @@
-"""The state of the connection to each node, and when the next attempt may be made.
+"""The state of the connection to each node, and the time of the next attempt.
 
-Owns the state machine, the back-off between attempts, set-up time-outs, throttling, and which of a host's addresses is
-next. Opens nothing and reads no clock: ``NetworkClient`` does the I/O. Kafka's counterparts are
+Owns the state machine, the back-off between attempts, set-up time-outs, throttling, and the turn of a host's
+addresses. Opens nothing and reads no clock: ``NetworkClient`` does the I/O. Kafka's counterparts are
 ``ClusterConnectionStates`` and its ``NodeConnectionState``.
 
 Rules:
@@ -121,19 +121,19 @@ class ClusterConnectionStates:
         return 0.0 if state is None else max(0.0, state.throttled_until - now)
 
     def last_attempt(self, node_id: int) -> float:
-        """When the last attempt began or ended; minus infinity when there never was one."""
+        """The time at which the last attempt began or ended; minus infinity when there never was one."""
         state = self._states.get(node_id)
         return -math.inf if state is None else state.last_attempt
 
     def usable_at(self, node_id: int) -> float:
-        """When the node's back-off or throttling ends; minus infinity when there is neither."""
+        """The end of the node's back-off or throttling; minus infinity when there is neither."""
         state = self._states.get(node_id)
         if state is None:
             return -math.inf
         return state.retry_at if state.is_disconnected else state.throttled_until
 
     def next_usable_at(self, now: float) -> float:
-        """When the next back-off or throttling of any node ends, after ``now``; infinite without one."""
+        """The next end of a back-off or throttling of any node after ``now``; infinite without one."""
         return min((time for node_id in self._states if (time := self.usable_at(node_id)) > now), default=math.inf)
 
     def setup_timeout(self, node_id: int) -> float:
@@ -198,7 +198,7 @@ class ClusterConnectionStates:
         self._connecting.discard(node_id)
 
     def answered(self, node_id: int) -> None:
-        """The node answered a request that a listener with SASL takes from authenticated clients alone."""
+        """The node answered a request that a listener with SASL accepts only from authenticated clients."""
         state = self._states.get(node_id)
         if state is not None:
             state.is_known_without_sasl = True
@@ -303,15 +303,15 @@ class NodeConnectionState:
         self.port = port
         self.peer_name = host  # the name that the broker must prove; canonicalization may replace it
         self.state = CONNECTION_STATES.initial
-        # Attempts.
+        # attempts
         self.last_attempt = -math.inf
         self.retry_at = -math.inf
         self.failed_attempts = 0
-        # Set-up.
+        # set-up
         self.setup_timeout = math.inf
         self.setup_deadline = math.inf
         self.failed_setups = 0
-        # Addresses of the host, and how many of them were tried.
+        # addresses of the host, and the number of those tried
         self.addresses: tuple[Address, ...] = ()
         self._address_index = 0
         # The last connection ended before the first response: the listener may speak another protocol. That is probed
@@ -322,10 +322,11 @@ class NodeConnectionState:
         # with unauthenticated clients. This too is probed once.
         self.was_closed_at_request = False
         self.is_known_without_sasl = False
-        # Refusals.
+        # refusals
         self.throttled_until = -math.inf
         self.authentication_error: AuthenticationFailedError | None = None
-        # Why the last connection or attempt ended, until the next can be used; its text, for an error holds frames.
+        # The reason for the end of the last connection or attempt, until the next can be used; only its text, since an
+        # error holds frames.
         self.last_error: str | None = None
 
     @property

@@ -99,7 +99,7 @@ class InFlightRequests:
         return list(reversed(requests)) if requests else []
 
     def count(self, node_id: int | None = None) -> int:
-        """How many requests are in flight on the node, or on all."""
+        """The number of requests in flight on the node, or on all."""
         if node_id is not None:
             requests = self._requests.get(node_id)
             return len(requests) if requests else 0

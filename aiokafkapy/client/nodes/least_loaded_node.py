@@ -4,7 +4,7 @@ Decides only; the caller connects or sends. Kafka's counterparts are ``NetworkCl
 ``LeastLoadedNode``.
 
 Rule, starting at a random offset so that clients spread: (1) of the usable connections those with the fewest requests
-in flight, and of these one that is near; (2) a node that is being connected to; (3) of the nodes that may be connected
+in flight, and of these a near one; (2) a node that is being connected to; (3) of the nodes that may be connected
 to, the one least recently tried; (4) none. A node is near whose round trip is at most a quarter and ``SAME`` longer
 than the shortest: a broker in another zone is passed over, and a difference by chance does not count. One that was
 never measured counts as near. Java looks at the load alone.
@@ -55,7 +55,7 @@ class NodeChooser(Protocol):
         """True when a connection may be attempted now."""
 
     def last_attempt(self, node_id: int) -> float:
-        """When a connection was last attempted."""
+        """The time at which a connection was last attempted."""
 
     def round_trip(self, node_id: int) -> float | None:
         """Seconds that the node's answers took; None when none was measured."""

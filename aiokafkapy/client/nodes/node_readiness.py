@@ -1,7 +1,7 @@
-"""Which nodes can take a request now, by connection state, throttling and requests in flight.
+"""Decides which nodes can take a request now, by connection state, throttling and requests in flight.
 
-Owns the per-node state that this depends on, except for the connections, which it only reads. Pure: ``now`` is an
-argument, and nothing here connects, writes or waits; the network client does. In Java these are methods of
+Owns the per-node state that the decision depends on, except for the connections, which it only reads. Pure: ``now`` is
+an argument, and nothing here connects, writes or waits; the network client does. In Java these are methods of
 ``NetworkClient`` itself.
 
 Rule: a node can take a request when it is READY, does not throttle us, its connection is writable (the last request is
@@ -87,11 +87,11 @@ class NodeReadiness:
         return self.states.can_connect(node_id, now)
 
     def last_attempt(self, node_id: int) -> float:
-        """When a connection to the node was last attempted, or lost."""
+        """The time at which a connection to the node was last attempted, or lost."""
         return self.states.last_attempt(node_id)
 
     def round_trip(self, node_id: int) -> float | None:
-        """Seconds that the node's answers to ApiVersions and Metadata took, lately; None when it gave none."""
+        """Seconds that the node's recent answers to ApiVersions and Metadata took; None when it gave none."""
         return self._round_trips.get(node_id)
 
     def measured(self, node_id: int, seconds: float) -> None:
@@ -113,7 +113,7 @@ class NodeReadiness:
         return state is not None and state.is_disconnected
 
     def in_flight_count(self, node_id: int | None = None) -> int:
-        """How many requests are in flight on the node, or on all."""
+        """The number of requests in flight on the node, or on all."""
         return self.in_flight.count(node_id)
 
     def node_api_versions(self, node_id: int) -> NodeApiVersions | None:

@@ -1,4 +1,4 @@
-# Types of sender_client.py for its compiled form. See there for what they mean.
+# Types of sender_client.py for its compiled form. They are documented there.
 
 from aiokafkapy.client.nodes.client_request cimport ClientRequest
 

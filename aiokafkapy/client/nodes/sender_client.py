@@ -1,4 +1,4 @@
-"""``SenderClient``: the network client, as the Sender asks it to send.
+"""``SenderClient``: the part of the network client that the Sender uses.
 
 Owns nothing: ``NetworkClient`` extends it. A class and not a protocol, so that compiled code calls it without a
 look-up, twice for each request. In Java it is the ``KafkaClient`` interface.
@@ -15,7 +15,8 @@ __all__ = ["SenderClient"]
 
 
 class SenderClient:
-    """The part of ``NetworkClient`` that the Sender uses. ``wakeup`` is called when it may have something to do."""
+    """The part of ``NetworkClient`` that the Sender uses. ``wakeup`` is called when the Sender may have something to
+    do."""
 
     __slots__ = ("wakeup",)
 

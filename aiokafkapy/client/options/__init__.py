@@ -1,5 +1,5 @@
-"""The options of every client: how they are declared, parsed from text and URLs, and named in other clients.
+"""The options of every client: their declaration, their forms in text and URLs, and their names in other clients.
 
-What a caller gave comes in, checked values go out; ``client.config`` makes a pydantic model of them. Kafka's
-counterpart is ``CommonClientConfigs``.
+Options come in as callers give them, and checked values go out; ``client.config`` makes a pydantic model of them.
+Kafka's counterpart is ``CommonClientConfigs``.
 """

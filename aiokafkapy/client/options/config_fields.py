@@ -1,7 +1,7 @@
-"""The options of every client, as they are declared: names, types, defaults, and what they promise together.
+"""The declared options of every client: names, types, defaults, and the checks of several together.
 
-Owns the declaration and its checks, which ``config`` makes a pydantic model of; the checks of the commonest values need
-no pydantic (``option_fields``). It knows neither properties nor the environment.
+Owns the declaration and its checks; ``config`` makes a pydantic model of them, but the checks of the commonest values
+need no pydantic (``option_fields``). It knows neither properties nor the environment.
 """
 
 from __future__ import annotations
@@ -180,8 +180,8 @@ class ClientConfigFields(SecurityOptions):
     tcp_user_timeout_ms: Annotated[
         Annotated[int, BeforeValidator(not_a_bool), Field(ge=1, le=MAX_INT)] | None,
         Field(
-            description="Milliseconds, Linux's TCP_USER_TIMEOUT: how long written bytes may stay unacknowledged before "
-            "the connection is given up. None leaves it to the system."
+            description="Milliseconds, Linux's TCP_USER_TIMEOUT: written bytes that stay unacknowledged for longer end "
+            "the connection. None leaves it to the system."
         ),
     ] = None
     reconnect_backoff_ms: Annotated[
@@ -278,7 +278,7 @@ class ClientConfigFields(SecurityOptions):
 
     @classmethod
     def normalized(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """The options as they are meant."""
+        """The options in their normal form."""
         values = dict(values)
         if isinstance(values.get("bootstrap_servers"), list):
             values["bootstrap_servers"] = tuple(values["bootstrap_servers"])

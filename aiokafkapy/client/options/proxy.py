@@ -39,7 +39,7 @@ def parse_proxy(url: str) -> ProxyAddress:
     scheme, separator, _ = url.partition("://")
     if not separator or scheme.lower() not in ("socks4", "socks5", "socks5h", "http"):
         raise ConfigurationError(
-            "proxy_url has no scheme that is known: write 'socks5://host:port', 'socks4://host:port' or "
+            "proxy_url has no known scheme: write 'socks5://host:port', 'socks4://host:port' or "
             "'http://host:port', with user:password@ before the host where the proxy asks for them"
         )
     try:

@@ -68,7 +68,7 @@ class SaslOptionFields(BaseModel):
         ),
     ] = None
     sasl_oauthbearer_token_endpoint_url: Annotated[
-        str | None, Field(description="Where an OpenID provider gives tokens (KIP-768); needs the extra oauth.")
+        str | None, Field(description="Address of an OpenID provider's tokens (KIP-768); needs the extra oauth.")
     ] = None
     sasl_oauthbearer_jwt_retriever_class: Annotated[
         str | None, Field(description="Java's class that gets tokens; only the name tells which way is meant.")

@@ -1,10 +1,10 @@
-"""The options of every client for security: the protocol, and those of TLS; those of SASL are in ``sasl_options``.
+"""The options of every client for security: the protocol, and TLS; ``sasl_options`` has those of SASL.
 
 Owns their names, defaults and descriptions, and whether they fit together; the use of each is ``security.tls``'s
 and ``security.sasl``'s, which check the rest. Names are Kafka's with dots as underscores (``SslConfigs``), except for
-those that Kafka has no name for: ``ssl_crl_location`` and ``ssl_context``.
+two that Kafka does not have: ``ssl_crl_location`` and ``ssl_context``.
 
-Rule: an option that would have no effect is an error. A password is given to be used.
+Rule: an option that would have no effect is an error: a user who gives a password expects its use.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _Names = Annotated[Sequence[str], BeforeValidator(_names)]
 
 
 class SecurityOptions(SaslOptionFields):
-    """How a connection is encrypted, and how each side knows the other."""
+    """The encryption of a connection, and the proof of each side's identity."""
 
     security_protocol: Annotated[
         str,
@@ -64,7 +64,9 @@ class SecurityOptions(SaslOptionFields):
     ssl_truststore_certificates: Annotated[
         str | None, Field(description="The authorities to trust, as PEM text instead of a file.")
     ] = None
-    ssl_truststore_type: Annotated[str, Field(description="PEM only; others are refused, with how to convert.")] = "PEM"
+    ssl_truststore_type: Annotated[
+        str, Field(description="PEM only; for others the error says how to convert them.")
+    ] = "PEM"
     ssl_keystore_location: Annotated[
         Location,
         Field(
@@ -82,7 +84,9 @@ class SecurityOptions(SaslOptionFields):
     ssl_keystore_key: Annotated[
         str | None, Field(repr=False, description="Our private key, as PEM text instead of a file.")
     ] = None
-    ssl_keystore_type: Annotated[str, Field(description="PEM only; others are refused, with how to convert.")] = "PEM"
+    ssl_keystore_type: Annotated[str, Field(description="PEM only; for others the error says how to convert them.")] = (
+        "PEM"
+    )
     ssl_key_password: Annotated[
         str | None, Field(repr=False, description="Password of our private key, when it is encrypted.")
     ] = None

@@ -1,13 +1,14 @@
 """Properties that were written for Kafka's Java client or for librdkafka, by our names.
 
-Owns what becomes of each name: it is one of ours, is translated with its value, is ignored, or is refused. The names
-are ``foreign_options``'; the check of values, and of names that no client has, is the configuration's.
+Decides about each name: it is one of ours, is translated with its value, is ignored, or is refused. ``foreign_options``
+has the names; the configuration checks the values, and the names that no client has.
 
 Rules:
 
 - A translation changes no result: an option without an exact counterpart is ignored only where its loss changes
-  neither records nor the security of a connection, and one warning names all that are. Others are refused with advice.
-- A foreign option that restates our own behaviour, or says nothing (``interceptor.classes=``), is passed over.
+  neither records nor the security of a connection, and one warning names all ignored ones. Others are refused with
+  advice.
+- A foreign option that restates our own behaviour, or has no value (``interceptor.classes=``), is passed over.
 - Two names of one option have to agree.
 """
 
@@ -28,7 +29,7 @@ _logger = get_logger(__name__)
 
 
 class Translation(NamedTuple):
-    """``options`` by our names; ``given_as`` has the other client's names of those that were translated."""
+    """``options`` by our names; ``given_as`` has the other client's names of the translated ones."""
 
     options: dict[str, object]
     given_as: dict[str, str]
@@ -42,7 +43,7 @@ def plain_name(name: str) -> str:
 def translated(properties: Mapping[str, object], known: Container[str]) -> Translation:
     """The properties, for a configuration that has the options ``known``. Names that nobody knows are left as they are.
 
-    Logs one warning of those that are ignored. Raises ConfigurationError for one that cannot be kept here, and for two
+    Logs one warning of the ignored properties. Raises ConfigurationError for one that cannot be kept here, and for two
     names of one option with different values.
     """
     values = {plain_name(name): value for name, value in properties.items()}
@@ -155,7 +156,7 @@ def _replaced(special: int, meant: int) -> Callable[[object], object]:
 
 
 def _number(value: object) -> int | None:
-    """A whole number, from text too; None for anything else, whose error is the field's."""
+    """A whole number, also from text; None for anything else, which the field's own check refuses."""
     try:
         return None if isinstance(value, bool) else int(value)  # type: ignore[call-overload]
     except (TypeError, ValueError, OverflowError):
@@ -178,7 +179,8 @@ _INTERCEPTORS: Final = "a Java class cannot run here: write interceptors, object
 
 
 def _level(value: object, values: Mapping[str, object]) -> _Meanings:
-    """librdkafka has one level; ours are by codec. -1 is the codec's own, and so is that of a codec without levels."""
+    """librdkafka has one level; ours are by codec. -1 stands for the codec's default; a codec without levels has no
+    option."""
     codec = values.get("compression_type", values.get("compression_codec"))
     option = LEVEL_OPTIONS.get(str(codec).strip().lower())
     if option is not None and _number(value) != -1:
@@ -191,7 +193,7 @@ _STICKY_CLASS: Final = "org.apache.kafka.clients.producer.UniformStickyPartition
 
 
 def _partitioner_class(value: object, values: Mapping[str, object]) -> _Meanings:
-    """Java's partitioners: what its default does with keys, and without, is ours too."""
+    """Java's partitioners: its default behaves as ours does, with keys and without."""
     name = value.strip() if isinstance(value, str) else value
     if name == _STICKY_CLASS:
         yield "partitioner_ignore_keys", True

@@ -35,8 +35,8 @@ _ESCAPES: Final = "a password has %2F for /, %3F for ?, %23 for #"
 def options_of_url(url: str) -> dict[str, str]:
     """The options in a URL, by our names; user and password may be percent-encoded, as its query is.
 
-    ``kafka://`` alone says nothing of the protocol, which the query may. Raises ConfigurationError for a text that is
-    no such URL, and for an option that it has twice.
+    ``kafka://`` alone leaves the protocol to the query. Raises ConfigurationError for a text that is not such a URL,
+    and for an option that it has twice.
     """
     if not isinstance(url, str):
         raise ConfigurationError(f"the URL of the cluster is a {type(url).__name__}, not a str: {_FORM}")
@@ -55,7 +55,7 @@ def options_of_url(url: str) -> dict[str, str]:
     credentials, _, servers = authority.rpartition("@")
     try:
         parse_addresses(servers)
-    except ConfigurationError:  # which shows them, and a password with a ? or without an @ is taken for them
+    except ConfigurationError:  # its error shows the servers, for which it may have taken a password
         raise ConfigurationError(f"the servers in the URL of the cluster cannot be read; {_ESCAPES}: {_FORM}") from None
     user, colon, password = credentials.partition(":")
     found = {"bootstrap_servers": servers}

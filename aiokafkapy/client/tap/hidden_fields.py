@@ -17,8 +17,8 @@ def is_hidden_field(name: str) -> bool:
 
 
 def has_hidden_value(message: object) -> bool:
-    """Whether a message is a pair of a broker's or a topic's configuration, the name of which says that its value is
-    secret.
+    """Whether a message is a name and a value of a broker's or a topic's configuration, and the name says that the
+    value is secret.
     """
     name = getattr(message, "name", None)
     return isinstance(name, str) and hasattr(message, "value") and is_secret_name(name)

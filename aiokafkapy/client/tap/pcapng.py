@@ -1,4 +1,4 @@
-"""Frames as a packet capture that Wireshark reads: pcapng, with the TCP conversations that they would have been.
+"""Frames as a packet capture that Wireshark reads: pcapng, with made-up TCP conversations that carry the frames.
 
 Owns the bytes of blocks and packets. Pure: it knows no file and no clock, and does not look into frames. The formats
 are those of draft-ietf-opsawg-pcapng, RFC 791 and RFC 9293; packets have no link layer (LINKTYPE_RAW).
@@ -72,7 +72,7 @@ class PacketWriter:
 
 
 class _Conversation:
-    """One TCP connection, as it would have been numbered."""
+    """One TCP connection, with the sequence numbers that it might have had."""
 
     def __init__(self, client_address: bytes, node_id: int, client: int) -> None:
         self._client_address = client_address
@@ -80,7 +80,7 @@ class _Conversation:
         number = node_id & 0x1FFFF
         self.node_address = bytes((198, 18 + (number >> 16), number >> 8 & 0xFF, number & 0xFF))
         self._client_port = _FIRST_CLIENT_PORT + client % 10_000
-        # The next sequence number of each side: the client's, and the node's
+        # the next sequence number of each side: the client's, and the node's
         self._next = [_FIRST_SEQUENCE, _FIRST_SEQUENCE]
 
     def opened(self, packet_id: IdSource) -> Iterator[bytes]:

@@ -1,12 +1,12 @@
-"""Frames with secrets and records written over, each as long as it was, for a packet capture.
+"""Frames with secrets and records overwritten, each in its old length, for a packet capture.
 
-Owns which bytes of a frame are hidden. Pure: it knows no file and no connection. ``wire_tap.described``
+Decides which bytes of a frame are hidden. Pure: it knows no file and no connection. ``wire_tap.described``
 is its sister for text, by the same rules.
 
 Rules:
 
-- Without ``payloads`` every run of bytes is zeros; of record batches that are not compressed the keys, values and
-  headers only, so that their offsets and sizes can still be read, with the checksum that fits.
+- Without ``payloads`` every run of bytes is zeros; in uncompressed record batches only the keys, values and
+  headers are, so that offsets and sizes can still be read, with a checksum that fits.
 - Proofs of identity, SASL's bytes, tokens and secret options of a configuration, are hidden in any case.
 - If a frame cannot be decoded, or has another length when it is encoded again, only its header is kept and the rest is
   zeros.
@@ -49,10 +49,10 @@ from .hidden_fields import has_hidden_value, is_hidden_field
 __all__ = ["Cover", "blanked", "cover_records", "redacted_request", "redacted_response"]
 
 Cover: TypeAlias = Callable[[bytes, bool], bytes]
-"""As many other bytes for a key, a value, a header's value, or (True) a header's name."""
+"""Gives as many other bytes in place of a key, a value, a header's value, or (True) a header's name."""
 
 _WITHOUT_PROOFS: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
-"""Large frames of these have payloads and nothing else to hide."""
+"""APIs whose large frames have nothing to hide but payloads."""
 
 
 def redacted_request(data: bytes, *, payloads: bool, most_decoded: int) -> bytes:
@@ -84,14 +84,14 @@ def redacted_response(api_key: int, version: int, data: bytes, *, payloads: bool
 
 
 def blanked(data: bytes, kept: int) -> bytes:
-    """As many bytes, the first ``kept`` of which are these, and the others zero."""
+    """The data with all bytes zero but the first ``kept``."""
     return data[:kept] + bytes(max(0, len(data) - kept))
 
 
 def cover_records(data: bytearray, start: int, end: int, count: int, cover: Cover) -> None:
     """Write over the contents of ``count`` records that are not compressed, in place.
 
-    Raises CorruptMessageError when there is anything but them from ``start`` to ``end``.
+    Raises CorruptMessageError unless they fill the bytes from ``start`` to ``end``.
     """
     position = start
     for _ in range(count):
@@ -108,7 +108,7 @@ def _zeros(part: bytes, _: bool) -> bytes:
 
 
 def _request_header_size(data: bytes) -> int:
-    """Where a request's body begins, behind its size; or behind its key, version and correlation id."""
+    """The position of a request's body after its size; without a sound header, after its correlation id."""
     try:
         return decode_request_header(data[4:])[1]
     except Exception:
@@ -116,7 +116,7 @@ def _request_header_size(data: bytes) -> int:
 
 
 def _hidden(value: Any, *, payloads: bool, name: str = "") -> Any:
-    """A message, or a part of one, without the hidden parts; the very same where there is nothing."""
+    """A message, or a part of one, without the hidden parts; the same object if nothing is hidden."""
     if value is None:
         return None
     if isinstance(value, bytes | bytearray | memoryview):

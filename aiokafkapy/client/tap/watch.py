@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 __all__ = ["ClientWatch"]
 
 _numbers = itertools.count()
-"""Of the clients of this process: each has connections of its own."""
+"""Numbers of this process's clients, each of which has its own connections."""
 
 
 class ClientWatch:
-    """Tells of one client. Its taps get the frames; they come and go at any time."""
+    """Reports one client's events. Its taps get the frames; they come and go at any time."""
 
     __slots__ = ("_answered_at", "_number", "_observers", "_opened_at", "_sent", "_taps")
 
@@ -51,8 +51,8 @@ class ClientWatch:
         if tap is not None:
             self.add_tap(tap)
         self._sent: dict[int, _Sent] = {}  # by correlation id
-        self._answered_at: dict[int, float] = {}  # by node: when the last answer came
-        self._opened_at: dict[int, float] = {}  # by node: since when it can be used
+        self._answered_at: dict[int, float] = {}  # by node: the time of the last answer
+        self._opened_at: dict[int, float] = {}  # by node: the time since which it can be used
 
     @classmethod
     def of(cls, config: ClientConfig, clock: Callable[[], float]) -> ClientWatch | None:

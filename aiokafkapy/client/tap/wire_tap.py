@@ -1,5 +1,5 @@
 """A recording of the wire: every request and answer of a client, decoded, as lines of JSON, as objects
-for ``async for``, or as it is in a packet capture for Wireshark.
+for ``async for``, or undecoded in a packet capture for Wireshark.
 
 Owns the lines, their bounds, and their hidden parts. Knows no connection and decides nothing: the client's watch
 hands it frames. kafka-python's wire debugging and Kafka's ``kafka.request.logger`` are the models.
@@ -9,7 +9,7 @@ Rules:
 - No record, key, header or other run of bytes is shown unless ``payloads`` is set, only its length; no proof of
   identity (SASL's bytes, tokens, passwords) is ever shown. In a capture zeros stand for both.
 - A line, a list and a text are bounded, and so is a file: at ``max_bytes`` the tap says so and ends. Frames that wait
-  for ``async for`` are bounded too: of those beyond ``MOST_WAITING`` only the number is kept.
+  for ``async for`` are bounded too: beyond ``MOST_WAITING`` only their number is kept.
 - Nothing raises. A frame that cannot be decoded is marked as such; a target that fails is logged once, and the tap
   ends.
 
@@ -47,7 +47,7 @@ __all__ = ["DEFAULT_MAX_BYTES", "TapFormat", "TapTarget", "WireTap", "described"
 TapTarget: TypeAlias = "str | os.PathLike[str] | Callable[[dict[str, Any]], object]"
 """A file's path, to which lines are appended, or a function that is called with each line's object."""
 TapFormat: TypeAlias = Literal["json", "pcapng"]
-"""Of a file: lines of JSON, or a packet capture."""
+"""The format of a file: lines of JSON, or a packet capture."""
 
 DEFAULT_MAX_BYTES: Final = 100 * 1024 * 1024
 MOST_DECODED: Final = 2 * 1024 * 1024
@@ -77,7 +77,7 @@ class WireTap:
         max_bytes: int = DEFAULT_MAX_BYTES,
         format: TapFormat | None = None,  # noqa: A002
     ) -> None:
-        """``format`` None: a path that ends with ``.pcapng`` or ``.pcap`` is a capture's."""
+        """``format`` None: a path that ends with ``.pcapng`` or ``.pcap`` makes a capture."""
         if max_bytes < 1:
             raise ValueError(f"max_bytes={max_bytes}: write 1 or more")
         is_capture = _is_capture(target, format)
@@ -88,13 +88,13 @@ class WireTap:
         self._file: IO[str] | None = None
         self.is_closed = False
         self._capture: CaptureFile | None = None
-        # Of an iterator
+        # iterator
         self._waiting: deque[dict[str, Any]] = deque()
         self._has_changed = asyncio.Event()
         self.missed = 0
         if target is None or callable(target):
             return
-        # For the owner's eyes.
+        # Readable by the owner only.
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         if is_capture:
             self._capture = CaptureFile(descriptor)
@@ -280,7 +280,7 @@ class CaptureFile:
 
 
 def _is_capture(target: TapTarget | None, wanted: str | None) -> bool:
-    """Whether a target is a packet capture. Raises ValueError for a format that there is not, or has no file."""
+    """Whether a target is a packet capture. Raises ValueError for an unknown format, or a capture without a file."""
     if wanted not in (None, "json", "pcapng"):
         raise ValueError(f"format={wanted!r}: write 'json' or 'pcapng'")
     if target is None or callable(target):

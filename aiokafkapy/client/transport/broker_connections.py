@@ -7,8 +7,8 @@ Rules:
 
 - A connection is current from ``adopt`` until ``drop``; its events after that are ignored.
 - Every socket reaches ``connection_lost`` and every task its end; ``wait_closed`` returns after the last of them.
-- A connect task never raises; it calls ``on_connect_failed``. Nobody awaits it, so that asyncio would log its error,
-  in which a library may have put the credentials that it was given.
+- A connect task never raises; it calls ``on_connect_failed``. Nobody awaits it, so asyncio would log its error,
+  in which a library may have put the credentials.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["BrokerConnections"]
 
 class BrokerConnections:
     """Connections by node id (``current``), attempts, and all sockets and tasks that have not ended yet. ``counts`` has
-    how many there were.
+    their numbers so far.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class BrokerConnections:
         max_response_size: int = MAX_RESPONSE_SIZE,
         is_authenticated_by_tls: bool = False,
     ) -> None:
-        """``is_authenticated_by_tls``: a connection that is made is authenticated by that, for there is no SASL."""
+        """``is_authenticated_by_tls``: there is no SASL, so a connection is authenticated as soon as it is made."""
         self._connector = connector
         self._owner = owner
         self._loop = loop
@@ -112,7 +112,7 @@ class BrokerConnections:
         return [connection for connection in self.current.values() if connection.last_active + max_idle <= now]
 
     def idle_since(self, busy: frozenset[int], now: float) -> float:
-        """When the connection that has been idle for longest was last used; infinite if there is none.
+        """The last use of the connection that has been idle for longest; infinite if there is none.
 
         Connections of ``busy`` nodes count as used ``now``: their last response arms no timer, so they are checked
         again when they could have become idle.
@@ -175,7 +175,7 @@ class BrokerConnections:
 
 
 def _without_values(address: str, error: Exception) -> str:
-    """What failed and where, without the error's own text."""
+    """The failure and its place, without the error's own text."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" (line {frames[-1].lineno} of {frames[-1].filename})" if frames else ""
     return f"cannot connect to {address}: {type(error).__name__}{place}"

@@ -109,7 +109,7 @@ class BrokerConnection(WritableConnection):
             else:
                 transport.writelines(buffers)
         except Exception as error:
-            # A buffer is not bytes. How much was written is unknown, so the connection cannot be used any more.
+            # A buffer is not bytes. The number of written bytes is unknown, so the connection cannot be used any more.
             self._write_error = error
             self.abort()
 

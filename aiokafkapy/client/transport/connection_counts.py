@@ -1,4 +1,4 @@
-"""How many connections were made, have ended and were authenticated: Kafka's metrics of a client's connections.
+"""Counts of connections that were made, have ended and were authenticated: Kafka's metrics of a client's connections.
 
 It knows no connection and no clock: ``now`` is an argument. Kafka's counterparts are the sensors ``connectionCreated``
 to ``reauthenticationLatency`` of ``Selector.SelectorMetrics``.
@@ -54,7 +54,7 @@ class ConnectionCounts:
         self.closed = EventCount(now)
         self.authenticated = EventCount(now)
         self.authentication_failed = EventCount(now)
-        # Of sessions that are renewed (KIP-368); the times are milliseconds
+        # renewals of sessions (KIP-368), with their times in milliseconds
         self.reauthenticated = EventCount(now)
         self.reauthentication_failed = EventCount(now)
         self.reauthentication_time = Window(now)
@@ -64,7 +64,7 @@ class ConnectionCounts:
         self.authenticated.record(now)
 
     def record_reauthentication(self, seconds: float, now: float) -> None:
-        """A session was renewed, which took so long."""
+        """A session was renewed, in this time."""
         self.reauthenticated.record(now)
         self.reauthentication_time.record(seconds * 1000, now)
 

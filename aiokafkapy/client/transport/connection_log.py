@@ -1,6 +1,6 @@
 """The client's log lines about connections, rate-limited during outages.
 
-Owns which event a disconnection is, at which level, and how often it is logged.
+Decides which event a disconnection is, at which level, and how often it is logged.
 
 Rule: a broker that is down for an hour causes about ten lines a minute, with the number of suppressed ones, and one
 when it is back.

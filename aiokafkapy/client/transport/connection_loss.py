@@ -1,7 +1,8 @@
-"""``explain_loss``: the error that a lost connection means for its requests and for operators.
+"""``explain_loss``: the error of a lost connection, for its requests and for operators.
 
-Owns its words. It knows neither requests nor states: the caller says whether the connection was being set up. Kafka's
-counterpart is the part of ``Selector.pollSelectionKeys`` that tells a refused authentication from a disconnection.
+Owns the error's words. It knows neither requests nor states: the caller says whether the connection was being set up.
+Kafka's counterpart is the part of ``Selector.pollSelectionKeys`` that tells a refused authentication from a
+disconnection.
 """
 
 from __future__ import annotations

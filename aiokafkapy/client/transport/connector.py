@@ -1,6 +1,6 @@
-"""Makes a connection: has a name's addresses race, and does the TLS handshake where one is wanted.
+"""Makes a connection: lets the addresses of a name race, and does the TLS handshake if one is wanted.
 
-Owns which addresses are tried, and the errors of failed handshakes. Knows neither time-outs (the network
+Owns the choice of addresses, and the errors of failed handshakes. Knows neither time-outs (the network
 client cancels an attempt that takes too long) nor back-off; sockets are opened by a ``Dialer``. Kafka's counterpart is
 ``SslTransportLayer``, as far as the handshake goes.
 
@@ -142,7 +142,7 @@ class Connector:
         context: ssl.SSLContext | None,
         protocol_factory: Callable[[], asyncio.Protocol],
     ) -> None:
-        """Make a connected socket a connection; it is closed unless that works."""
+        """Make a connected socket a connection; the socket is closed if that fails."""
         try:
             state.peer_name = await self._dialer.peer_name(state.host, address)
             await self._check_listener(address, state, context)
@@ -165,8 +165,8 @@ class Connector:
     async def _check_listener(
         self, address: Address, state: NodeConnectionState, context: ssl.SSLContext | None
     ) -> None:
-        """Raise AuthenticationFailedError where the last connection was closed as a listener of another kind does it,
-        and the listener says that it is one.
+        """Raise AuthenticationFailedError if the last connection was closed as a listener of another kind closes it,
+        and the listener confirms that it is of that kind.
         """
         name = format_address(state.host, state.port)
         if state.was_closed_unanswered and context is None:
@@ -193,7 +193,7 @@ class Connector:
     ) -> None:
         from ...security.tls_transport import connect_tls
 
-        # The set-up time-out bounds the whole attempt; the handshake's only must not come before it.
+        # The set-up time-out bounds the whole attempt; the handshake's own must only not come before it.
         timeout = max(1.0, state.setup_timeout)
         await connect_tls(
             self._loop,
@@ -212,7 +212,8 @@ class Connector:
             return context
         label = format_address(state.host, state.port)
         try:
-            # In a thread: a system's hundred authorities take tens of milliseconds, a user's function any time.
+            # In a thread: a system's hundred authorities take tens of milliseconds, a user's function may take any
+            # time.
             return await run_in_thread(self._loop, tls.context)
         except KafkaConnectionError as error:
             on_address_failure(label, error)
@@ -232,12 +233,12 @@ class _Attempt:
         self.error: BaseException | None = None
 
     def next_address(self) -> Address | None:
-        """The next address of the round; then, once more, those that another was faster than."""
+        """The next address of the round; then, once more, the ones that were overtaken."""
         address = self._state.next_address()
         return self.overtaken.pop(0) if address is None and self.overtaken else address
 
     def failed(self, address: Address, error: BaseException) -> None:
-        """Tell of a failure, and keep the one that says most."""
+        """Report a failure, and keep the one that says most."""
         # A refused certificate says more than the next address that does not answer.
         self.error = self.error if isinstance(self.error, AuthenticationFailedError) else error
         self._on_address_failure(self.label(address), error)

@@ -1,6 +1,6 @@
 """One ``call_at`` handle, armed for the earliest of many deadlines.
 
-Owns the handle. Does not know the work that is due: its callback finds out. Replaces the time-out of Java's
+Owns the handle. Does not know which work is due: its callback finds out. Replaces the time-out of Java's
 ``poll(timeout)``.
 
 Rules: arming for a later time than the armed one does nothing; a deadline that has become void is left armed, causes

@@ -1,7 +1,7 @@
 """Opens sockets: directly, through a proxy, or by a user's function.
 
-Owns name resolution, the options of sockets, and the talk with a proxy. Knows neither TLS nor which address is tried
-next. Kafka's counterparts are ``ClientUtils.resolve`` and ``Selector.connect``; proxies and hooks are not in Java.
+Owns name resolution, the options of sockets, and the exchange with a proxy. Knows neither TLS nor the turn of
+addresses. Kafka's counterparts are ``ClientUtils.resolve`` and ``Selector.connect``; proxies and hooks are not in Java.
 
 Rules:
 
@@ -47,7 +47,7 @@ class Dialer(Protocol):
     """Opens sockets."""
 
     async def addresses(self, host: str, port: int) -> list[Address]:
-        """Where ``host`` is, the best first; raises OSError or ValueError when that cannot be found out."""
+        """The addresses of ``host``, the best first; raises OSError or ValueError when they cannot be found."""
 
     async def peer_name(self, host: str, address: Address) -> str:
         """The name that the broker at ``address`` has to prove, by a certificate or with Kerberos."""
@@ -117,7 +117,7 @@ class _DirectDialer:
         except OSError as error:
             if error.errno is None or error.errno <= 0:
                 raise
-            # asyncio says "Connect call failed" of all of them; the system knows better.
+            # asyncio's text is "Connect call failed" for every error; the system's says more.
             raise OSError(error.errno, os.strerror(error.errno)) from error
 
 
@@ -190,7 +190,8 @@ class _SocketOptions:
         self._more = config.socket_options
 
     def set_before_connect(self, sock: socket.socket) -> None:
-        """Set them all; those of the buffers too, for the window scale is agreed on in TCP's handshake."""
+        """Set all options, before the connection: TCP's handshake agrees on the window scale, which buffers
+        determine."""
         self.set(sock)
         if self._send_buffer != -1:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
@@ -198,7 +199,7 @@ class _SocketOptions:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
 
     def set(self, sock: socket.socket) -> None:
-        """Set the options of a connected socket; on one that is not of TCP, nothing of TCP's."""
+        """Set the options of a connected socket, and those of TCP only on a TCP socket."""
         if sock.family in (socket.AF_INET, socket.AF_INET6):
             self._set_tcp(sock)
         for level, option, value in self._more:
@@ -227,8 +228,8 @@ class _SocketOptions:
 
 
 def _provable(host: str) -> str:
-    """The host as certificates and principals have it: without the dot that keeps resolvers from adding a domain, and
-    without the interface that an address of a link goes through (``fe80::1%eth0``).
+    """The host as certificates and principals have it: without the final dot that keeps resolvers from adding a domain,
+    and without the interface of a link-local address (``fe80::1%eth0``).
     """
     return host.partition("%")[0] if ":" in host else host.removesuffix(".")
 

@@ -1,9 +1,9 @@
-"""Happy Eyeballs (RFC 8305): the addresses of a name race, so that one that is dead costs a quarter of a second.
+"""Happy Eyeballs (RFC 8305): the addresses of a name race, so that a dead one costs a quarter of a second.
 
 Owns the order of addresses and the race. Knows no sockets' options, no TLS and no names: a function opens an address.
 Java has no counterpart: it waits a set-up time-out for each address. ``loop.create_connection`` has one in asyncio, not
-in uvloop; the library ``aiohappyeyeballs`` does not say which addresses failed when another one wins, but that tells a
-user which address family is dead.
+in uvloop; the library ``aiohappyeyeballs`` does not say which addresses failed when another one wins, though a user
+learns from that which address family is dead.
 
 Rules:
 
@@ -11,7 +11,7 @@ Rules:
 - The next address is begun when the last one failed, or after the Connection Attempt Delay (section 5); those that
   were begun before go on.
 - The first to connect wins; all other sockets are closed, also when the race is cancelled.
-- A and AAAA are asked for by one ``getaddrinfo``, which waits for both: the Resolution Delay (section 3) is its own.
+- A and AAAA are asked for by one ``getaddrinfo``, which waits for both: the Resolution Delay (section 3) is left to it.
 """
 
 from __future__ import annotations

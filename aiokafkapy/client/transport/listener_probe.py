@@ -1,8 +1,8 @@
-"""Finds out which kind of listener is at an address, after one closed a connection without answering.
+"""Finds out which kind of listener is at an address, after it closed a connection without answering.
 
 Owns the three probes and the distinction of their answers. A plaintext listener takes the beginning of a TLS
 handshake for a frame that is too large, and a TLS listener does not take a request for a handshake; both just close, as
-a broker does that is going down. One question in the other language settles it. A listener with SASL reports its
+a broker that is going down does. One question in the other language settles it. A listener with SASL reports its
 versions to every client, but closes the connection silently at any other request before authentication. It answers
 SaslHandshake with its mechanisms; a listener without SASL answers it with ILLEGAL_SASL_STATE. Nothing secret is sent.
 Java has no counterpart: its clients try again until they are stopped.
@@ -33,7 +33,7 @@ _ENOUGH: Final = 8
 """Bytes: a frame's size and its correlation id; a TLS record's kind is in the first two."""
 _SASL_HANDSHAKE_VERSION: Final = 1
 _ANY_MECHANISM: Final = "PLAIN"
-"""Brokers answer with those that they have, be this among them or not."""
+"""Any name will do: brokers answer with the mechanisms that they have."""
 _LARGEST_ANSWER: Final = 65_536
 _TLS_RECORDS: Final = (0x15, 0x16)
 """An alert, a handshake."""
@@ -57,8 +57,8 @@ async def speaks_tls(loop: asyncio.AbstractEventLoop, dialer: Dialer, address: A
 async def sasl_mechanisms(
     dialer: Dialer, address: Address, context: ssl.SSLContext | None, peer_name: str
 ) -> list[str] | None:
-    """The mechanisms of the listener at ``address``, asked for over TLS where there is a context; None when it has no
-    SASL, or does not say.
+    """The mechanisms of the listener at ``address``, asked for over TLS if there is a context; None when it has no
+    SASL, or does not answer.
     """
     if (network := current_network()) is not None:
         return await network.sasl_mechanisms()
@@ -104,7 +104,7 @@ def _client_hello() -> bytes:
 
 
 async def _answer(loop: asyncio.AbstractEventLoop, dialer: Dialer, address: Address, question: bytes) -> bytes:
-    """The first bytes that come back; none when nothing does."""
+    """The first bytes of the answer; empty without one."""
     answer = b""
     if current_network() is not None:
         return answer

@@ -16,7 +16,7 @@ __all__ = ["ClientTraffic", "NodeTraffic"]
 
 
 class ClientTraffic:
-    """The numbers of one client, and those of its nodes where somebody wants them."""
+    """The numbers of one client, and of its nodes if somebody wants them."""
 
     __slots__ = ("by_node", "counts")
 
@@ -31,7 +31,7 @@ class ClientTraffic:
             self.by_node.record_request(node_id, size, now)
 
     def record_response(self, node_id: int, size: int, seconds: float, now: float) -> None:
-        """An answer of ``size`` bytes has come in, so many seconds after its request was written."""
+        """An answer of ``size`` bytes has come in, ``latency`` seconds after its request was written."""
         self.counts.record_response(size, now)
         if self.by_node is not None:
             self.by_node.record_response(node_id, size, seconds, now)

@@ -4,7 +4,7 @@ It knows no connection and no clock: ``now`` is an argument. Kafka's counterpart
 names and units these are.
 
 Rules: all requests count, the client's own included, and the four bytes of a frame's size. A request and an answer are
-one operation of the network each: how often a socket is written or read for it is the event loop's matter.
+one operation of the network each: the event loop decides how often a socket is written or read for it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["TrafficCounts", "traffic_metrics"]
 
 
 class TrafficCounts:
-    """Of one client, or of one of its nodes."""
+    """The counts of one client, or of one of its nodes."""
 
     __slots__ = ("bytes_in", "bytes_out", "received", "requests", "responses", "sent")
 

@@ -98,7 +98,7 @@ class TestMessages:
     def test_every_unknown_option_is_named(self) -> None:
         message = refused(linger_mss=1, zzzzz=2)
         assert "did you mean linger_ms?" in message
-        assert "'zzzzz': no option is called like that; help(SubConfig) has them all" in message
+        assert "'zzzzz': there is no such option; help(SubConfig) lists all" in message
 
     def test_no_more_than_three_names_are_suggested(self) -> None:
         message = refused(reconnect_backof_ms=1)
