@@ -1,4 +1,4 @@
-"""All that this package uses of kio, which is imported with this module, and nowhere else.
+"""Everything that this package uses of kio, which is imported with this module and nowhere else.
 
 Kafka's messages that every producer exchanges are written and read by hand, so a process that only sends records never
 imports this: kio takes 40 ms and 2 MB. Java has no counterpart.
@@ -7,8 +7,8 @@ Two things of other libraries must not be seen while kio's primitive types are m
 
 - kio derives types from ``datetime.datetime``. That fails for freezegun's replacement, which has a metaclass of its
   own, if kio is first imported within ``freeze_time``.
-- kio imports hypothesis where it is installed, to register strategies, which takes a program with test tools beside it
-  a quarter of a second. Where hypothesis is loaded already kio finds it.
+- kio imports hypothesis if it is installed, to register strategies, which costs a program with test tools beside it
+  a quarter of a second. If hypothesis is loaded already, kio finds it.
 """
 
 from __future__ import annotations

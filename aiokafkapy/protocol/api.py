@@ -98,7 +98,7 @@ class ApiKey(IntEnum):
 
 
 INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT: Final = 5
-"""Version 6 is for KIP-939 and nothing else: released brokers have it among their unstable ones."""
+"""Version 6 is for KIP-939 only: in released brokers it is among the unstable versions."""
 
 _NEVER: Final = 1_000
 _SPOKEN: Final[Mapping[int, tuple[int, int, int]]] = {
@@ -168,7 +168,7 @@ _SPOKEN: Final[Mapping[int, tuple[int, int, int]]] = {
 }
 """The lowest and the highest version that our clients use, and the first flexible one (KIP-482).
 
-As in kio, which a test holds, but for later ones that are unstable in released brokers or of no use to us.
+As in kio, which a test checks, except for later versions that are unstable in released brokers or of no use to us.
 """
 
 

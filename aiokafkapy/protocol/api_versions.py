@@ -60,7 +60,7 @@ class FinalizedFeature(NamedTuple):
 
 
 class ApiVersionsRequest:
-    """The request in one version, which names the client where the version does."""
+    """The request in one version; it names the client from version 3 on."""
 
     __slots__ = ("__version__", "client_software_name", "client_software_version")
 

@@ -1,6 +1,6 @@
-"""Encodes and decodes whole request and response frames with kio, whose serializers it uses, and so does ``writer``.
+"""Encodes and decodes whole request and response frames with kio's serializers, as ``writer`` does.
 
-kio is imported with the first frame of a message of its own. A message that has ``append_to`` writes itself.
+kio is imported with the first frame of one of its messages. A message that has ``append_to`` writes itself.
 
 Header rules, checked against all 292 request versions of the Java client: a request's header is version 2 if the
 request's version is flexible, else 1; a response's is 1 if flexible, else 0, except that an ApiVersions response always
@@ -55,12 +55,12 @@ class Message(Protocol):
 class Struct(Protocol):
     """One of kio's messages as it was read or built, or a part of one, such as a topic in it.
 
-    kio has a class for each version and no common base: which fields there are is known with the version only, so that
-    a type checker lets every name be read, and its value be anything. That there is an entity at all it does check.
+    kio has a class for each version and no common base: the fields depend on the version, so a type checker lets every
+    name be read, and its value be anything. It does check that there is an entity at all.
     """
 
     if TYPE_CHECKING:
-        # Of a whole message; a part of one has no key.
+        # A whole message has it; a part of one has no key.
         @property
         def __api_key__(self) -> int: ...
 
@@ -121,7 +121,7 @@ def response_header_size(api_key: int, version: int) -> int:
 def decode_response(api_key: int, version: int, frame: bytes) -> tuple[int, Any]:
     """The correlation id and body of a response frame (without its size). Bytes after the body are an error.
 
-    The body is a ``Struct``, or what the caller knows better of this API, such as a protocol of its own.
+    The body is a ``Struct``, or a more exact type that the caller has for this API, such as a protocol of its own.
     """
     from .reader import entity_reader
 

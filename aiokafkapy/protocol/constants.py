@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 CONSUMER_REPLICA_ID: Final = -1
-"""The replica id in Fetch and ListOffsets of a client that is not a replica."""
+"""The replica id that a client, which is not a replica, puts into Fetch and ListOffsets."""
 
 # Special times of ListOffsets.
 LATEST: Final = -1

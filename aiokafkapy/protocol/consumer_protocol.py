@@ -1,4 +1,4 @@
-"""The protocol ``consumer`` inside of the classic groups' requests: what members subscribe to, and what each gets.
+"""The protocol ``consumer`` inside of the classic groups' requests: members' subscriptions and assignments.
 
 Owns these bytes, which a broker passes on unread until classic members are in a group of KIP-848's protocol. Pure.
 Kafka's counterpart is ``ConsumerProtocol``, with the schemas ``ConsumerProtocolSubscription`` and
@@ -7,7 +7,7 @@ Kafka's counterpart is ``ConsumerProtocol``, with the schemas ``ConsumerProtocol
 Rules:
 
 - the bytes are a stranger's: every length is checked before it is used, and invalid bytes raise MalformedFrameError;
-- each version begins as the one before it, so a newer one than these is read as the newest of these, as in Kafka.
+- each version begins as the one before it, so a newer version is read as the newest known one, as in Kafka.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def decode_subscription(data: bytes) -> Subscription:
 
 
 def version_of(data: bytes) -> int:
-    """The version of a member's metadata, which it reads assignments in too. Raises MalformedFrameError."""
+    """The version of a member's metadata, in which the member also reads assignments. Raises MalformedFrameError."""
     return _version(Cursor(data))
 
 

@@ -1,6 +1,6 @@
-"""A position in a frame of untrusted bytes, and the values that the messages read by hand have.
+"""A position in a frame of untrusted bytes, and the types of values in messages that are read by hand.
 
-Every length is checked against the remaining bytes before it is used; what is invalid raises MalformedFrameError, and
+Every length is checked against the remaining bytes before it is used; invalid bytes raise MalformedFrameError, and
 nothing else. ``reader`` reads kio's classes with it. Java's counterpart is ``ByteBufferAccessor``.
 """
 
@@ -90,7 +90,7 @@ class Cursor:
 
 
 class RequestCursor(Cursor):
-    """A position in a request's frame. As in Kafka's brokers, no string may be longer than an int16 can say, not even
+    """A position in a request's frame. As in Kafka's brokers, no string's size may exceed an int16, not even
     in the flexible versions.
     """
 
@@ -156,7 +156,7 @@ def read_compact_array(inner: Callable[[Cursor], T], cursor: Cursor) -> tuple[T,
 
 
 def not_null(read: Callable[[Cursor], T | None], cursor: Cursor) -> T:
-    """What ``read`` reads; raises MalformedFrameError if that is null."""
+    """The value that ``read`` reads; raises MalformedFrameError if it is null."""
     value = read(cursor)
     if value is None:
         raise MalformedFrameError(f"null at offset {cursor.position}, where the schema has none")

@@ -41,7 +41,7 @@ _ZEROS: Final[Mapping[str, object]] = {
 def build(entity: Any, fields: Mapping[str, object]) -> Any:
     """An instance of one of kio's dataclasses from plain values.
 
-    A field that only other versions have is dropped; one that no version has raises TypeError.
+    A field that only other versions have is dropped; an unknown field raises TypeError.
     """
     values = {}
     for name, convert, default in _plan(entity):

@@ -1,8 +1,8 @@
 """Builds messages independently of their version.
 
 kio has one dataclass per message, version and nested struct. ``build_request(ApiKey.METADATA, version,
-topics=[{"name": "t"}])`` turns plain dicts and lists into the classes of that version: a field which the version
-does not have is dropped, one that is not given takes the schema's default (or the zero of its type). kio's
+topics=[{"name": "t"}])`` turns plain dicts and lists into the classes of that version: a field that the version
+lacks is dropped, a field that is not given takes the schema's default (or the zero of its type). kio's
 durations and timestamps are datetime objects; give ints of milliseconds, and read them back with
 ``common.milliseconds``.
 

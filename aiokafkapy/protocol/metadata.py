@@ -51,7 +51,7 @@ class MetadataBroker(NamedTuple):
 
 
 class MetadataResponse(NamedTuple):
-    """A response of a flexible version; ``topics`` are what the caller has made of them."""
+    """A response of a flexible version; ``topics`` are the objects that the caller has made of them."""
 
     throttle_time_ms: int
     brokers: tuple[MetadataBroker, ...]

@@ -1,12 +1,12 @@
 """Reads one topic of a Metadata response, versions 9 to 13, without kio: a column for each field of its partitions.
 
-There may be a hundred thousand partitions in a response. kio's way, an object for each of them and for each of its
-lists, takes a second for these; columns of numbers take a tenth of it, and a quarter of the memory. Older versions are
+There may be a hundred thousand partitions in a response. kio makes an object for each of them and for each of its
+lists, which takes a second; columns of numbers take a tenth of that, and a quarter of the memory. Older versions are
 read by kio's schema, see ``metadata``. Kafka's counterpart is ``MetadataResponse.PartitionMetadata``.
 
 Rules:
 
-- Lists of node ids that are alike are one tuple: there are few sets of replicas, and many partitions.
+- Equal lists of node ids share one tuple: there are few sets of replicas, and many partitions.
 - Every length is checked against the bytes that are left (MalformedFrameError); unknown tagged fields are skipped.
 - Between slices of a long topic ``on_slice`` is called: compiled, nothing else lets another thread run meanwhile.
 """
@@ -26,7 +26,7 @@ Lists = dict[bytes, tuple[int, ...]]
 """Lists of node ids by their bytes, each once."""
 
 PARTITIONS_PER_SLICE: Final = 1_000
-"""A millisecond of the compiled form, three of the other."""
+"""They take the compiled form a millisecond, and the interpreted one three."""
 
 _FIRST_WITH_TOPIC_IDS: Final = 10
 _ERROR_CODE_SIZE: Final = 2
@@ -34,7 +34,7 @@ _NUMBER: Final = 2
 _LEADER: Final = 6
 _LEADER_EPOCH: Final = 10
 _LISTS: Final = 14
-"""Where these stand in a partition, behind its error code."""
+"""The positions of these fields in a partition, counted from its error code's end."""
 _LONG_VARINT: Final = 0x80
 _INT32_SIZE: Final = 4
 _PARTITIONS_PER_SLICE: Final = PARTITIONS_PER_SLICE  # a number of C's, compiled
@@ -66,7 +66,7 @@ class TopicColumns(NamedTuple):
 
 
 def read_topic_columns(version: int, cursor: Cursor, lists: Lists, on_slice: Callable[[], object]) -> TopicColumns:
-    """The topic that begins at ``cursor``, which is then behind it; raises MalformedFrameError."""
+    """The topic that begins at ``cursor``, which is moved past it; raises MalformedFrameError."""
     start = cursor.advance(_ERROR_CODE_SIZE)
     error_code = int.from_bytes(cursor.data[start : start + _ERROR_CODE_SIZE], signed=True)
     name = read_compact_string(cursor)
@@ -128,7 +128,7 @@ def _read_partitions(
 
 
 def _end_of_list(data: bytes, position: int, end: int) -> int:
-    """Where the compact array of int32 ends that begins at ``position``."""
+    """The end of the compact array of int32 that begins at ``position``."""
     size = data[position] if position < end else 0
     if 0 < size < _LONG_VARINT:
         stop = position + 1 + _INT32_SIZE * (size - 1)

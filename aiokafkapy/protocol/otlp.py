@@ -5,7 +5,7 @@ and no clock. Kafka's counterpart is ``SinglePointMetric`` with OpenTelemetry's 
 protobuf would be out of proportion to six kinds of message.
 
 Rules: field numbers are those of ``opentelemetry/proto/metrics/v1/metrics.proto``, named beside their use; a reader
-passes over fields that it does not know; a length that the bytes do not have is a MalformedFrameError.
+passes over fields that it does not know; a length beyond the bytes is a MalformedFrameError.
 """
 
 from __future__ import annotations

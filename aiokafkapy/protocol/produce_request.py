@@ -37,9 +37,9 @@ _LONE_TAIL: Final = b"\0\0\0"
 _LONE_TAIL_SIZE: Final = 3
 _INT32_SIZE: Final = 4
 _BEHIND_PARTITION: Final = 6
-"""From there to the end of a lone request's head."""
+"""The bytes from the partition to the end of a lone request's head."""
 _CORRELATION_ID: Final = 8
-"""Where it stands in a request's frame, behind the frame's size, API key and version."""
+"""The position of the correlation id in a request's frame, after the frame's size, API key and version."""
 
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
@@ -169,7 +169,7 @@ _last_lone_head: tuple[str | None, int, int, bytes | None, bytearray] = (None, 0
 
 
 def _new_lone_head(client_id: str | None, acks: int, timeout_ms: int, topic_id: bytes) -> bytearray:
-    """A copy of ``_lone_head``, which is that of the request before as a rule."""
+    """A copy of ``_lone_head``, usually the same as for the request before."""
     global _last_lone_head
     if not HAS_GIL:
         return bytearray(_lone_head(client_id, acks, timeout_ms, topic_id))
@@ -187,8 +187,8 @@ def _new_lone_head(client_id: str | None, acks: int, timeout_ms: int, topic_id: 
 
 @lru_cache(maxsize=64)
 def _lone_head(client_id: str | None, acks: int, timeout_ms: int, topic_id: bytes) -> bytes:
-    """All that precedes the records in a request of the highest version for one partition; zero are the frame's size,
-    the correlation id, the partition, and the size of its records.
+    """All that precedes the records in a request of the highest version for one partition. The frame's size, the
+    correlation id, the partition, and the size of its records are zero.
 
     Frame size, API key, version, correlation id, client id; no tags, no transactional id, acks, time-out, the one
     topic, its one partition, and two bytes for the size of its records.

@@ -129,7 +129,7 @@ def _plain_answer(
     return answer
 
 
-# As those in it.
+# as the others in the response
 @cython.freelist(16)
 @cython.no_gc
 @cython.final
@@ -242,7 +242,7 @@ def _read_topic(cursor: Cursor, version: int, partitions: list[PartitionProduceR
 def _read_plain_partitions(
     cursor: Cursor, count: int, topic: str | None, topic_id: bytes | None, partitions: list[PartitionProduceResponse]
 ) -> int:
-    """Read the partitions without errors or hints, up to the first that has some; returns how many there were."""
+    """Read the partitions without errors or hints, up to the first that has some; returns their number."""
     start = cursor.position
     most = min(count, (cursor.end - start) // _PLAIN_PARTITION.size)
     found = 0

@@ -152,7 +152,7 @@ def _primitive_reader(kafka_type: str, flexible: bool, optional: bool) -> FieldR
     return _FIXED_SIZE_READERS[kafka_type]
 
 
-# Nullables and bytes
+# nullables and bytes
 
 
 def _read_nullable_entity(inner: Callable[[Cursor], T], cursor: Cursor) -> T | None:
@@ -165,7 +165,7 @@ def _read_compact_bytes(cursor: Cursor) -> bytes | None:
     return None if size < 0 else cursor.take(size)
 
 
-# Values of a fixed size
+# values of a fixed size
 
 
 def _read_int8(cursor: Cursor) -> int:

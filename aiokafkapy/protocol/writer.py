@@ -1,13 +1,13 @@
 """Writes messages from plain values, without an object of kio's for each level.
 
-``PlainMessage`` is a response as a handler has it, dicts and lists; ``fields_writer`` is how those of one kio class are
-encoded. The layout is kio's: its classes say which fields there are and of which types, and a test compares the bytes
-of both for every response. kio's own writer takes ten times as long, and needs the objects to be built before.
+``PlainMessage`` is a response as a handler has it, dicts and lists; ``fields_writer`` gives the encoder of one kio
+class. The layout is kio's: its classes name the fields and their types, and a test compares the bytes of both for every
+response. kio's own writer takes ten times as long, and needs the objects to be built before.
 
 Rules:
 
-- values, fields and defaults are those of ``entities.build``: a field that only other versions have is left out, one
-  that is not given takes the default, one that no version has raises TypeError;
+- values, fields and defaults are those of ``entities.build``: a field that only other versions have is left out, a
+  field that is not given takes the default, an unknown field raises TypeError;
 - an element of an array of structs may be ``bytes``: it is encoded already, and taken as it is;
 - ``records`` may be a list of buffers;
 - a writer is a function made from source text, once per class: all fields of fixed size that follow each other are
@@ -45,7 +45,7 @@ __all__ = ["PlainMessage", "encode_element", "error_codes", "fields_writer"]
 
 Append: TypeAlias = Callable[[Buffer], object]
 Writer: TypeAlias = Callable[[Append, Any], None]
-"""Gives the bytes of a value, whose type is the field's, to its first argument."""
+"""Gives the bytes of a value of the field's type to its first argument."""
 FieldsWriter: TypeAlias = Callable[[Append, Mapping[str, object]], None]
 
 MAX_LEGACY_STRING: Final = 0x7FFF
@@ -91,7 +91,7 @@ class PlainMessage:
             check_names(entity, fields)
 
     def throttled(self, throttle_time_ms: int) -> PlainMessage:
-        """The same with the time for which the client is held back, where this version says that."""
+        """The message with the time for which the client is held back, if this version has a field for it."""
         if "throttle_time" not in response_class(self.__api_key__, self.__version__).__dataclass_fields__:
             return self
         return PlainMessage(self.__api_key__, self.__version__, {**self.fields, "throttle_time": throttle_time_ms})
@@ -105,7 +105,7 @@ class PlainMessage:
 def error_codes(answer: object, most: int | None = None) -> Iterator[int]:
     """The error codes of a ``PlainMessage`` that are not 0, the outermost first; of anything else none.
 
-    With ``most`` only so many structs are looked at.
+    ``most`` bounds the number of structs that are looked at.
     """
     waiting: deque[object] = deque([answer.fields] if isinstance(answer, PlainMessage) else ())
     looked_at = 0
@@ -167,7 +167,7 @@ class _Source:
         self._run: list[tuple[str, str]] = []  # (code of struct, expression) of neighbours of fixed size
 
     def compiled(self) -> FieldsWriter:
-        """The function."""
+        """The writer, as a function."""
         tagged = []
         for field in dataclasses.fields(self._entity):
             tag = get_field_tag(field)
@@ -301,7 +301,7 @@ def _primitive_writer(kafka_type: str, is_flexible: bool) -> Writer:
 
 
 def _sized_writer(kafka_type: str, is_flexible: bool, is_nullable: bool) -> Writer:
-    """Of a string or bytes, with its size before it."""
+    """The bytes of a string or of bytes, with the size before them."""
     is_string = kafka_type == "string"
 
     def write(append: Append, value: Any) -> None:
@@ -356,7 +356,7 @@ def _tagged_writer(field: dataclasses.Field[Any]) -> Callable[[list[Buffer], int
 
 
 def _write_other(append: Append, value: Any) -> None:
-    """One of kio's own objects."""
+    """The bytes of one of kio's own objects."""
     with io.BytesIO() as buffer:
         entity_writer(type(value))(buffer, value)
         append(buffer.getvalue())
@@ -370,7 +370,7 @@ def _count(values: Sequence[object] | None, is_flexible: bool) -> bytes:
 
 
 def _as_ms(value: Any) -> int:
-    """A duration or a timestamp in milliseconds; None, and what is before 1970, is -1 as a timestamp."""
+    """A duration or a timestamp in milliseconds; None, and a timestamp before 1970, are -1."""
     if value.__class__ is int:
         return value
     return milliseconds(value) if value is None or isinstance(value, datetime.timedelta | datetime.datetime) else value

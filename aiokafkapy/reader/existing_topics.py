@@ -1,4 +1,4 @@
-"""``existing_partitions``: the partitions of a topic that may not exist, which is known long before a time-out.
+"""``existing_partitions``: the partitions of a topic; a missing topic is found out long before a time-out.
 
 Rule: brokers learn of a new topic one after the other, so the first that does not know it is not believed at once.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["UNKNOWN_TOPIC_TIMEOUT", "existing_partitions"]
 
 UNKNOWN_TOPIC_TIMEOUT: Final = 2.0
-"""Seconds after which a topic that the brokers do not know is taken for one that is not there."""
+"""Seconds after which a topic that the brokers do not know counts as missing."""
 
 
 async def existing_partitions(reader: PartitionReader, topic: str, timeout: float) -> tuple[PartitionInfo, ...]:

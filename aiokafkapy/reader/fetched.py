@@ -1,14 +1,14 @@
 """Decodes the bytes of a Fetch response into the records that a reader may see.
 
-Owns which records are visible: none before the position, no control records, and with read_committed none of an aborted
-transaction. Knows no connection, no clock and no metadata. Kafka's counterpart is ``CompletedFetch``.
+Decides which records are visible: none before the position, no control records, and with read_committed none of an
+aborted transaction. Knows no connection, no clock and no metadata. Kafka's counterpart is ``CompletedFetch``.
 
 Rules:
 
 - Batches are decoded on demand, some at a time, so that a large response does not block the loop.
 - A damaged batch is reported with its position, after the records before it were handed out.
 - The next position is after the last whole batch, even if nothing in it was visible, so reading always advances; but
-  never behind ``stop_at``, for a reader may go on there.
+  never beyond ``stop_at``, since a reader may go on there.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class CompletedFetch:
         return records
 
     def take_columns(self, columns: RecordColumns, enough_bytes: int, stop_at: int = OFFSET_MAX) -> None:
-        """As ``take``, into ``columns``, until these have so many bytes of keys, values and headers."""
+        """As ``take``, into ``columns``, until these have ``enough`` bytes of keys, values and headers."""
         self._read(
             lambda batch: batch.read_into(columns, self._position, stop_at),
             lambda: columns.data_bytes < enough_bytes,

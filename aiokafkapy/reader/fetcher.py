@@ -57,7 +57,7 @@ class PartitionRecords(NamedTuple):
 
 
 class PartitionRows(NamedTuple):
-    """As ``PartitionRecords``, in columns."""
+    """The same as ``PartitionRecords``, in columns."""
 
     topic_partition: TopicPartition
     columns: ReadRecords
@@ -69,8 +69,8 @@ class PartitionState:
     """One assigned partition. ``position`` is None until the offset for ``reset_to`` is known; ``stop_at`` is
     exclusive.
 
-    While it is looked up: ``asked_for`` is what a request in flight asks for, ``find_by`` the time until which it must
-    be found, ``last_error`` why the last attempt failed.
+    While the position is looked up: ``asked_for`` is the time in the request in flight, ``find_by`` the deadline, and
+    ``last_error`` the reason why the last attempt failed.
     """
 
     position: int | None = None
@@ -152,7 +152,7 @@ class Fetcher:
     left_at: float = -math.inf
     arrived: deque[CompletedFetch] = field(default_factory=deque)
     failed: dict[TopicPartition, KafkaError] = field(default_factory=dict)
-    """Errors for the caller. Until it has one, its partition is neither looked up nor fetched."""
+    """Errors for the caller. Until the caller has an error, its partition is neither looked up nor fetched."""
 
     # assignment and positions
 
@@ -183,7 +183,7 @@ class Fetcher:
     # positions that are looked up
 
     def resume(self, now: float) -> None:
-        """The caller waits for records. Nothing is requested before; after a long pause its time-out starts again."""
+        """The caller waits for records. Nothing is requested earlier; after a long pause the time-outs start again."""
         if now - self.left_at > self.config.default_api_timeout_ms / 2000:
             for state in self.partitions.values():
                 state.find_by = None
@@ -196,7 +196,7 @@ class Fetcher:
         """Partitions whose position must be asked for now, with the time to look up.
 
         Each backs off by itself, and gets an error for the caller if it was not found within default_api_timeout_ms, or
-        if nobody has said where it begins.
+        if there is neither a seek nor a reset.
         """
         wanted = {}
         timeout = self.config.default_api_timeout_ms / 1000
@@ -293,7 +293,7 @@ class Fetcher:
         return plans
 
     def next_retry(self, now: float) -> float | None:
-        """Seconds until something is due without news: a partition may be tried again, or its time is over. None when
+        """Seconds until something is due by itself: a partition may be tried again, or its time is over. None when
         there is nothing to wait for.
         """
         due = [state.retry_at for state in self.partitions.values() if state.retry_at > now]
@@ -342,7 +342,7 @@ class Fetcher:
 
     def take(self) -> PartitionRecords | None:
         """The next fetched records, decoded; None when there are none. Raises a partition's error, once, and before
-        there are records of others: of those there may be more for hours.
+        the records of others, which may go on for hours.
         """
         self._raise_error()
         while self.arrived:

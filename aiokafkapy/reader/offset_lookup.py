@@ -6,10 +6,10 @@ Rules:
 
 - One request per leader with all of its partitions, all in parallel; only the partitions that failed are retried.
 - ``look_up`` retries retriable errors with back-off until the time-out, and raises any other error at once. A leader
-  that does not answer, or is not reached, has a third of it, then the metadata is asked who leads now; no connection is
-  closed for it, since fetches may be under way there.
-- ``ask_leaders`` and ``answers`` are its two halves, for the reader's positions: there each partition has its own
-  outcome.
+  that does not answer, or is not reached, has a third of it, then metadata is requested to find the present leader; no
+  connection is closed for that, since fetches may be under way there.
+- ``ask_leaders`` and ``answers`` are its two halves, for the reader's positions, where each partition has its
+  own outcome.
 - With read_committed, the end is the last stable offset.
 """
 

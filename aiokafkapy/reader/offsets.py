@@ -1,4 +1,4 @@
-"""Offsets by time, as values: the special times, an offset that was found, and the error of one that was not.
+"""Offsets by time, as values: the special times, a found offset, and the error of an offset that was not found.
 
 Pure: ``offset_lookup`` sends the requests. Kafka's counterparts are ``ListOffsetsRequest`` and ``OffsetAndTimestamp``.
 """
@@ -37,15 +37,15 @@ class OffsetAndTimestamp(NamedTuple):
 def not_found_error(
     topic_partition: TopicPartition, timeout: float, last_error: KafkaError | None, metadata: Metadata
 ) -> KafkaTimeoutError:
-    """The error of a partition whose offset was not found in time, with its last error, or what the metadata lacks."""
+    """The error of a partition whose offset was not found in time, with its last error, or the gap in the metadata."""
     cause = last_error or metadata.describe_failure(*topic_partition)
     text = f"the offset of {topic_partition} was not found within {timeout:g} s: {cause}"
     return KafkaTimeoutError(text, topic=topic_partition.topic, partition=topic_partition.partition)
 
 
 def refusal_of(topic_partition: TopicPartition, metadata: Metadata) -> KafkaError | None:
-    """The error for which brokers do not report the leader, if it will not pass by itself, such as a missing right.
-    Requests metadata, to notice when it is cured.
+    """The reason why brokers do not report the leader, if it will not pass by itself, such as a missing right. Requests
+    metadata, to notice when it is cured.
     """
     error = metadata.topic_error(topic_partition.topic)
     if error is None or error.retriable or metadata.current_leader(topic_partition)[0] is not None:

@@ -61,9 +61,9 @@ class PartitionReader:
     from one task at a time, on one event loop.
 
     Each ``timeout`` is in seconds, by default ``default_api_timeout_ms``. Calls that ask brokers raise
-    IllegalStateError before ``start`` and after ``close``, at once where it comes while they wait; those about a
-    partition's position raise it for a partition that is not assigned. A broker that does not answer has a third of the
-    time-out. One that refuses the credentials ends a call with AuthenticationFailedError at once, as in Java.
+    IllegalStateError before ``start`` and after ``close``, at once if the reader is closed while they wait; calls about
+    a partition's position raise it for a partition that is not assigned. A broker that does not answer has a third of
+    the time-out. A broker that refuses the credentials ends a call with AuthenticationFailedError at once, as in Java.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class PartitionReader:
         self.config = config = given_config(ReaderConfig, bootstrap_servers, config, options)
         self.metadata = Metadata.of(config)
         self._fetcher = Fetcher(config, self.metadata)
-        # While it runs.
+        # while the reader runs
         self._client: NetworkClient | None = None
         self._lookup: OffsetLookup | None = None
         self._group_offsets: GroupOffsets | None = None
@@ -211,7 +211,7 @@ class PartitionReader:
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others. New ones start where ``auto_offset_reset`` says, unless ``seek`` is
         called; those assigned before go on where they are. Raises InvalidTopicError for a name that no broker takes,
-        TypeError or ValueError for anything else that is no partition.
+        TypeError or ValueError for anything else that is not a partition.
         """
         wanted = [topic_partition_of(tp) for tp in partitions]
         self.metadata.add_topics({tp.topic for tp in wanted})
@@ -238,14 +238,14 @@ class PartitionReader:
         """Continue the partition at EARLIEST, LATEST, or the first record not older than ``time``, in milliseconds
         since the epoch (its end, if all are older). Looked up by the next fetch call; a broker answers the requests of
         a connection in order, so it may have to wait for a fetch in flight, up to ``fetch_max_wait_ms``. Raises
-        IllegalStateError for a partition that is not assigned, TypeError or ValueError for what is no time.
+        IllegalStateError for a partition that is not assigned, TypeError or ValueError for anything that is not a time.
         """
         self._fetcher.seek(topic_partition, None, _time_of(topic_partition, time))
         self._has_news.set()
 
     def stop_at(self, topic_partition: TopicPartition, offset: int | None) -> None:
         """Stop reading the partition before this offset; None removes the limit. Raises IllegalStateError for a
-        partition that is not assigned, TypeError or ValueError for what is no offset.
+        partition that is not assigned, TypeError or ValueError for anything that is not an offset.
         """
         state = self._fetcher.state(topic_partition)
         if offset is None:

@@ -1,8 +1,8 @@
 """Checks the tables given to ``send_arrow`` and converts them to the form of ``columns``.
 
-Owns the knowledge of pyarrow: the types that a column may have, where the buffers are, and how a table is read one
-record batch at a time. Of Kafka it knows only the names of a record's parts. Java has no counterpart; the columns are
-those of Spark's Kafka sink.
+Owns the knowledge of pyarrow: the types that a column may have, the place of its buffers, and the reading of a table
+one record batch at a time. Of Kafka it knows only the names of a record's parts. Java has no counterpart; the columns
+are those of Spark's Kafka sink.
 
 Rules:
 
@@ -42,7 +42,7 @@ class ArrowStream(Protocol):
 
 
 class ArrowArray(Protocol):
-    """A batch of rows, the same way."""
+    """A batch of rows, by the same interface."""
 
     def __arrow_c_array__(self) -> object: ...
 

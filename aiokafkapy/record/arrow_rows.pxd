@@ -7,7 +7,7 @@ from libc.stdint cimport int32_t, int64_t
 from aiokafkapy.record.builder cimport RecordBatchBuilder
 
 
-# Integers, or with width 0 only which rows are null.
+# Integers; with width 0 there is only the validity of the rows.
 cdef struct Numbers:
     const unsigned char *validity
     const unsigned char *data
@@ -52,7 +52,7 @@ cdef class ArrowRows:
     cdef readonly Py_ssize_t planned
     cdef public Py_ssize_t position
     cdef readonly Py_ssize_t refused
-    # Columns
+    # columns
     cdef object _columns
     cdef list _held
     cdef Py_ssize_t _count
@@ -74,7 +74,7 @@ cdef class ArrowRows:
     cdef bint _hashes_keys
     cdef int64_t _multiplier
     cdef int64_t _divisor
-    # The plan: a lane for each row and the order, unless all are in one; where each lane ends; and the routes
+    # the plan: a lane for each row and the order, unless all are in one lane; the end of each lane; and the routes
     cdef int32_t *_lanes
     cdef int32_t *_order
     cdef Py_ssize_t _allocated
@@ -83,7 +83,7 @@ cdef class ArrowRows:
     cdef TopicRoute *_routes
     cdef Py_ssize_t _topic_count
     cdef int32_t _only_lane
-    # Of an incomplete plan
+    # an incomplete plan
     cdef Py_ssize_t _stop
     cdef Py_ssize_t _lane_count
     cdef int64_t _most_sticky_bytes

@@ -86,7 +86,7 @@ class ArrowRows:
     def __init__(self, columns: Columns, hashes_keys: bool) -> None:
         # A reader for each column; that of a missing column returns None.
         self._value = _strings(columns.value, "value")
-        # Many at once, where that is possible; the last that were read, which row was the first, and the longest's size
+        # a reader of many values at once, if possible; the last values read, the row of the first, and the longest size
         self._read_values = _many_pieces(columns.value)
         self._read: list[bytes] = []
         self._first_read = self._longest_read = 0
@@ -101,7 +101,7 @@ class ArrowRows:
         self._hashes_keys = hashes_keys and columns.key is not None
         self.now_ms = 0
         self.encoded_bytes = 0
-        # The plan
+        # the plan
         self.start = self.planned = self.position = self.refused = 0
         self.sticky_bytes: list[int] = []
         self._routes: Sequence[Route] = ()
@@ -221,8 +221,8 @@ class ArrowRows:
     # internals
 
     def _append_values(self, builder: RecordBatchBuilder, stop: int, most_bytes: int) -> bool:
-        """Encode the next rows that are values and no more, in their own order; False if the one behind them is a case
-        apart, such as one that finds no room.
+        """Encode the next rows that have a value only, in their own order; False if the row after them needs more care,
+        for example because there is no room.
         """
         if self._read_values is None or type(self._order) is not range:
             return False
@@ -231,10 +231,10 @@ class ArrowRows:
             self._first_read = row
             self._read = self._read_values(row, min(row + ROWS_AT_ONCE, self.start + self.planned))
             if not self._read:
-                self._read_values = None  # it is as well to look at each
+                self._read_values = None  # from now on each value is read by itself
                 return False
             self._longest_read = max(map(len, self._read))
-        # So many that none of them can begin behind ``most_bytes``
+        # as many as can all begin before ``most_bytes``
         most = (most_bytes - self.encoded_bytes) // (self._longest_read + MAX_RECORD_OVERHEAD)
         first = row - self._first_read
         last = min(first + min(stop - self.position, most), len(self._read))
@@ -313,7 +313,7 @@ def order_of(lanes: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
     return array("i", order), places
 
 
-# readers: functions from a row to its value in a column; ValueError at creation for buffers shorter than the column
+# readers: functions from a row to its value; ValueError when made for buffers shorter than the column
 
 
 def _numbers(column: NumberColumn) -> Callable[[int], int | None]:
@@ -477,5 +477,5 @@ def _outside(name: str) -> SerializationError:
 
 
 def _length_of(column: BytesColumn) -> int:
-    """The rows of a column: those of its indices, if it has any."""
+    """The number of rows of a column, or of its indices if it has any."""
     return column.length if column.indices is None else column.indices.length

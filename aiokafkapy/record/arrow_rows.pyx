@@ -413,7 +413,8 @@ cdef class ArrowRows:
     cdef bint _sort(self) noexcept nogil:
         """Put the rows into the order of their lanes, by counting. True when they are all in one: then nothing is done.
 
-        ``_lane_ends`` comes with the number of rows of each lane and leaves with the place behind its last.
+        ``_lane_ends`` has the number of rows of each lane before the call, and the position after its last row
+        afterwards.
         """
         cdef Py_ssize_t index
         cdef int32_t place = 0
@@ -558,7 +559,7 @@ cdef class ArrowRows:
         return found
 
     cdef Py_ssize_t _encode_values(self, RecordBatchBuilder builder, Py_ssize_t stop, int64_t most_bytes) noexcept nogil:
-        """As ``_encode``, of rows in their own order that are values and no more, behind a batch's first record."""
+        """As ``_encode``, for rows in their own order that have a value only, after a batch's first record."""
         cdef Strings values = self._value
         cdef Piece value
         cdef Stencil stencil
@@ -569,15 +570,15 @@ cdef class ArrowRows:
         cdef Py_ssize_t turn
         cdef int64_t behind
         cdef bint is_small = values.layout == SMALL
-        # Each value begins where the one before ends, so one number tells of the next.
+        # Each value begins at the end of the one before, so one number is enough for the next.
         cdef bint is_in_pieces = (is_small or values.layout == LARGE) and not values.has_indices and not values.validity
         cdef unsigned char *first = builder._next
         cdef unsigned char *out = first
-        # Where the batch is full, and how far its block reaches
+        # The room in the batch, and the space in its block.
         cdef int64_t room = min(builder.limit, MAX_BATCH_SIZE) - builder.size
         cdef Py_ssize_t space = builder._stop - first
         cdef unsigned char *end = first + min(space, room)
-        # No record begins behind it.
+        # No record begins after it.
         cdef unsigned char *last = first + min(room, most_bytes - self.encoded_bytes)
         cdef unsigned char *last_of_turn
         # Unsigned, so that it wraps around as Java's long does.
@@ -714,7 +715,7 @@ cdef inline bint get_string(const Strings *column, Py_ssize_t row, Piece *piece)
 
 
 cdef inline int64_t offset_at(const Strings *column, bint is_small, Py_ssize_t row) noexcept nogil:
-    """Where a row's bytes begin in ``data``, and those of the row before end."""
+    """The offset in ``data`` at which a row's bytes begin, and those of the row before end."""
     cdef Py_ssize_t place = column.offset + row
     return (<const int32_t *>column.offsets)[place] if is_small else (<const int64_t *>column.offsets)[place]
 

@@ -1,4 +1,4 @@
-"""Record batches in requests, responses and logs: found, validated, decoded, and changed in place.
+"""Finds, validates and decodes record batches in requests, responses and logs, and changes them in place.
 
 Owns the layout of a batch of message format 2, except for its records. Knows neither how records are encoded (the
 kernel does), nor codecs (``compression``), nor a clock. Formats 0 and 1, which no current broker writes, are refused
@@ -60,7 +60,7 @@ MAX_DECOMPRESSED_SIZE: Final = 128 * 1024 * 1024
 """The most bytes that a batch's records may have after decompression, by default."""
 
 MAX_CONTROL_SIZE: Final = 4 * 1024
-"""The same for a control batch, which has one record of a few bytes, and which no broker compresses."""
+"""The limit for a control batch, which has one record of a few bytes, and which no broker compresses."""
 
 # base offset, length, leader epoch, magic, crc, attributes, last offset delta, base timestamp, max timestamp,
 # producer id, producer epoch, base sequence, record count
@@ -219,8 +219,8 @@ class RecordBatch:
         return list(map(_make_consumed_record, decoded))
 
     def read_into(self, columns: RecordColumns, first_offset: int, end_offset: int) -> None:
-        """As ``records``, of those from ``first_offset`` to before ``end_offset``, into ``columns``; all of them or
-        none.
+        """As ``records``, into ``columns``, for the records from ``first_offset`` to before ``end_offset``; all of them
+        or none.
         """
         data = self._decompressed(MAX_DECOMPRESSED_SIZE)
         columns.append(
@@ -234,7 +234,7 @@ class RecordBatch:
         )
 
     def with_records(self, kept: Sequence[bool], max_timestamp: int) -> bytes:
-        """The batch with those of its records that are ``kept``, at their offsets, and all offsets that it had.
+        """The batch with only the ``kept`` records, at their offsets; it covers the same offsets as before.
 
         As compaction leaves it. Raises CorruptMessageError when the records contradict the header.
         """
@@ -257,7 +257,7 @@ class RecordBatch:
         return self._rewritten(section, attributes, len(pieces), max_timestamp)
 
     def with_section(self, section: bytes) -> bytes:
-        """The batch with other records, as many as it has, which are not compressed yet: its own codec does it."""
+        """The batch with as many other records, given uncompressed; its own codec compresses them."""
         packed = compress(self.compression, section) if self.attributes & CODEC_MASK else section
         return self._rewritten(packed, self.attributes, self.record_count, self.max_timestamp)
 

@@ -14,10 +14,10 @@ cdef class RecordBlock:
     cdef Py_ssize_t allocated
 
 
-# Records without a key and headers: the bytes that they share while their values have one size, see below.
+# stencils: the common bytes of records without a key and headers, whose values have one size
 
 cdef enum:
-    STENCIL_OVERRUN = 32  # so many bytes are free behind each block's end, for a stencil is laid down whole
+    STENCIL_OVERRUN = 32  # bytes that are free after each block's end, since a stencil is laid down whole
 
 
 cdef struct Stencil:
@@ -88,7 +88,7 @@ cpdef int murmur2(object data) except? -1
 cdef int32_t hash_bytes(const unsigned char *data, Py_ssize_t length) noexcept nogil
 
 
-# Reading the numbers of a record; no byte past ``end`` is read.
+# reading the numbers of a record, but no byte past ``end``
 
 cdef struct Reader:
     const unsigned char *data
@@ -133,7 +133,7 @@ cdef inline Reading try_varlong(Reader *reader, int64_t *into) noexcept nogil:
     return done
 
 
-# Writing a record whose parts are given as addresses and sizes, -1 for null.
+# writing a record whose parts are given as addresses and sizes, -1 for null
 
 cdef extern from *:
     """
@@ -204,12 +204,12 @@ cdef inline unsigned char *write_body(
     return write_varint(out, zigzag_of(header_count))
 
 
-# Writing records without a key and headers, whose values are of one size: their common bytes are copied at once.
+# writing records by a stencil, whose bytes are copied at once
 
 cdef inline void cut_stencil(
     Stencil *stencil, uint64_t timestamp_delta, Py_ssize_t count, Py_ssize_t value_size
 ) noexcept nogil:
-    """For the record at offset delta ``count``; the time stamp's delta is zigzag-encoded."""
+    """Make the stencil for the record at offset delta ``count``; the time stamp's delta is zigzag-encoded."""
     cdef uint64_t offset_delta = zigzag_of(count)
     cdef int64_t body_size = size_body(timestamp_delta, offset_delta, -1, value_size, 0, 0)
     cdef unsigned char *out = write_varint(stencil.bytes, zigzag_of(body_size))

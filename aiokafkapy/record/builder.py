@@ -71,8 +71,8 @@ SMALL_STORAGE: Final = 2048
 
 FEWEST_ALIKE: Final = 4
 MOST_ALIKE: Final = 64
-"""How many values are encoded in one step. Fewer cost more than they save, and before each value that differs from the
-next ones, as many were examined for nothing."""
+"""The number of values that are encoded in one step. Fewer cost more than they save; before each value that differs
+from the next ones, as many were examined for nothing."""
 
 UNLIMITED: Final = 1 << 62
 """An allowance that no batch reaches."""
@@ -140,7 +140,7 @@ class RecordBatchBuilder:
         self._is_closed = False
         self._payload: Buffer | None = None
         self._header: bytes | None = None
-        self._records_size = 0  # once the records themselves are gone
+        self._records_size = 0  # of a compressed batch, whose records are gone
 
     def try_append(self, timestamp_ms: int, key: Buffer | None, value: Buffer | None, headers: Headers | None) -> int:
         """Encode a record and return its size in bytes; 0 when it does not fit and the batch is not empty.
@@ -282,8 +282,8 @@ class RecordBatchBuilder:
     # internals
 
     def _append_alike(self, timestamp_ms: int, values: Sequence[Any]) -> int:
-        """Encode the first of ``values`` whose records differ in their offsets and their bytes only, joined in one
-        step; returns how many, 0 when that is not worth it or not possible here.
+        """Encode the first of ``values``, as many as differ in their offsets and their bytes only, joined in one
+        step; returns their number, 0 if that is not worth it or not possible here.
         """
         count, delta, value = self.count, timestamp_ms - self.base_timestamp, values[0]
         if not 0 <= delta < KEPT_VARINTS or count >= KEPT_VARINTS or type(value) is not bytes:

@@ -86,8 +86,8 @@ SQUARES[0] = ONE >> 8
 for _place in range(1, 32):
     SQUARES[_place] = product(SQUARES[_place - 1], SQUARES[_place - 1])
 
-# Checksums of up to SHORT bytes, a lone record's or a header's, take the CPU's instruction, where it has one: to call the
-# library takes a thousand instructions more. It has three of them in flight at once, which is faster for all others.
+# Checksums of up to SHORT bytes, a lone record's or a header's, take the CPU's instruction, if it has one: a call of
+# the library takes a thousand instructions more. For longer ones the library is faster, with three of them in flight.
 cdef extern from *:
     """
     #if defined(__x86_64__) && defined(__GNUC__)
@@ -124,7 +124,7 @@ cdef object crc32c(object data, object crc=0):
 
 
 cdef uint64_t checksum(const unsigned char *data, Py_ssize_t size) except? 0:
-    """As ``crc32c``, of bytes where they stand."""
+    """As ``crc32c``, for the bytes at this address."""
     if size <= SHORT:
         return short_crc32c(data, size)
     return crc32c(PyBytes_FromStringAndSize(<char *>data, size))
@@ -264,7 +264,7 @@ cdef class RecordBatchBuilder:
         cdef uint64_t timestamp_delta = zigzag_of(<int64_t>(<uint64_t>timestamp_ms - <uint64_t>self.base_timestamp))
         cdef unsigned char *first = self._next
         cdef unsigned char *out = first
-        # No record ends behind it: its block does, or the batch is full.
+        # No record ends after it: its block ends there, or the batch is full.
         cdef unsigned char *end = first + min(self._stop - first, min(self.limit, MAX_BATCH_SIZE) - self.size)
         cdef unsigned char *last
         stencil.value_size = stencil.stop = 0  # of no record
@@ -518,8 +518,8 @@ cdef class RecordBatchBuilder:
     cdef Py_ssize_t _next_block_size(self, Py_ssize_t record_size, Py_ssize_t expected) noexcept:
         """The size of the block to add for a record that does not fit into the last one.
 
-        ``expected`` is how many bytes are to come, this record included; 0 or less if unknown. Then small steps would
-        save nothing.
+        ``expected`` is the number of bytes to come, this record included; 0 or less if unknown. If it is known, small
+        steps would save nothing.
         """
         cdef Py_ssize_t rest = self.limit - self.size
         cdef Py_ssize_t added = FIRST_BLOCK
@@ -569,7 +569,7 @@ cdef class RecordBatchBuilder:
 cdef inline Py_ssize_t append_stenciled(
     RecordBatchBuilder builder, long long timestamp_ms, const unsigned char *value, Py_ssize_t value_size
 ) noexcept:
-    """Append a record as the stencil has it, when it is of that kind and there is room; its size, or 0 if it is not."""
+    """Append a record by the stencil, if it is of that kind and there is room; its size, or 0 if it was not."""
     cdef const Stencil *stencil = &builder._stencil
     cdef Py_ssize_t count = builder.count
     cdef int64_t record_size = stencil.record_size

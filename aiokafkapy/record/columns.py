@@ -65,7 +65,7 @@ class BytesColumn(NamedTuple):
     length: int
     offset: int = 0
     validity: ReadableBuffer | None = None
-    offsets: ReadableBuffer | None = None  # of VIEWS: the views
+    offsets: ReadableBuffer | None = None  # the views of a column of VIEWS
     data: ReadableBuffer | None = None
     width: int = 0
     buffers: Sequence[ReadableBuffer] = ()
@@ -73,7 +73,8 @@ class BytesColumn(NamedTuple):
 
 
 class HeadersColumn(NamedTuple):
-    """A list of headers for each row: SMALL or LARGE ``offsets`` into ``names`` and ``values``, which go together."""
+    """A list of headers for each row: SMALL or LARGE ``offsets`` into ``names`` and ``values``, which have equal
+    length."""
 
     layout: Layout
     length: int
@@ -82,11 +83,11 @@ class HeadersColumn(NamedTuple):
     offsets: ReadableBuffer
     names: BytesColumn
     values: BytesColumn
-    entries: NumberColumn  # without data: which entries are null
+    entries: NumberColumn  # without data: it only says which entries are null
 
 
 class Columns(NamedTuple):
-    """The columns of some rows; None for one that is not there.
+    """The columns of some rows; None for a missing column.
 
     ``topics`` are numbers into a list of names. A time stamp is its number times ``multiplier``, divided by ``divisor``
     and rounded down, in milliseconds.

@@ -1,8 +1,8 @@
 """The codecs of record batches, with the framing and the levels of Java's client.
 
 Owns the framing (Kafka's snappy is xerial's, its lz4 the frame format with independent blocks), the levels, their cost,
-and the bound on decompressed size. Knows nothing of batches. The codecs themselves are cramjam's and, for gzip, zlib's
-(faster at the default level, and it can bound its output).
+and the bound on decompressed size. Knows nothing of batches. The codecs themselves are cramjam's and, for gzip, zlib's,
+which is faster at the default level, and can bound its output.
 
 Kafka counterparts: ``Compression``, ``CompressionType``, ``Lz4BlockOutputStream``, ``SnappyOutputStream``.
 
@@ -63,9 +63,9 @@ LZ4_HIGHEST: Final = 9
 bytes, in three times the time; the other makes 1 % fewer of JSON, and takes 170 ms for a block of two random letters.
 """
 LZ4_FRAME_BLOCK: Final = 7
-"""Where the size of the first block stands in a frame of the library."""
+"""The position of the first block's size in a frame of the library."""
 LZ4_FRAME_END: Final = 12
-"""Behind the last block: its checksum, the end mark, the checksum of the content."""
+"""The end of a frame, after the last block: its checksum, the end mark, the checksum of the content."""
 LZ4_OLD_BLOCK: Final = 8 * 1024
 """The bytes in each block of a frame by cramjam before 2.14."""
 
@@ -74,7 +74,7 @@ OUTPUT_GROWTH: Final = 8
 """Output is tried at this many times the input, at first and at each retry: few retries, and little held by mistake."""
 
 LZ4_MOST_EXPANSION: Final = 255
-"""A byte of a match's length stands for as many bytes at most."""
+"""A byte of a match's length stands for at most as many bytes."""
 ZSTD_MOST_EXPANSION: Final = 32 * 1024
 """A block has 128 KiB at most, and takes four bytes at least."""
 SNAPPY_MOST_EXPANSION: Final = 22
@@ -83,11 +83,11 @@ GZIP_MOST_EXPANSION: Final = 1032
 """A copy of 258 bytes takes two bits in deflate."""
 
 GZIP_WINDOW: Final = 31
-"""zlib's way to say: 32 KiB window, gzip header and trailer."""
+"""zlib's number for a 32 KiB window with gzip header and trailer."""
 GZIP_DEFAULT: Final = 6
 """The level that zlib uses for -1."""
 GZIP_STEP: Final = 4096
-"""Bytes given to zlib at a time after the first member: it copies what is left of them at each member's end."""
+"""Bytes given to zlib at a time after the first member: it copies the rest of them at each member's end."""
 GZIP_MEMBER: Final = b"\x1f\x8b\x08"
 GZIP_HEADER_BYTES: Final = 10
 
@@ -163,8 +163,8 @@ _INLINE_LIMITS: Final = {
 """For each codec with levels: the limit up to each level; of lz4, the high compressor's."""
 
 QUICK: Final = 4
-"""How many times ``inline_limit`` is quick. A thread takes the GIL before and after its work; while the loop is busy it
-waits for it each time (5 ms, by Python's default) and fights with it: some 70 µs of the loop's own time."""
+"""The factor from ``inline_limit`` to ``quick_limit``. A thread takes the GIL before and after its work; while the loop
+is busy it waits for it each time (5 ms, by Python's default) and fights with it: some 70 µs of the loop's own time."""
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
@@ -189,8 +189,8 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 def inline_limit(codec: int, level: int | None = None) -> int:
     """The most bytes whose compression costs an event loop no more than handing them to a thread and back.
 
-    That way takes some 20 to 40 µs, on a busy machine more, and 13 µs of the loop's own CPU. The limits are where 40 µs
-    are reached with JSON (``benchmarks/micro/codecs.py`` prints it), or 1 KiB where a call alone takes that long: a
+    That way takes some 20 to 40 µs, on a busy machine more, and 13 µs of the loop's own CPU. The limits are the sizes
+    that take 40 µs with JSON (``benchmarks/micro/codecs.py`` prints them), or 1 KiB if a call alone takes that long: a
     lone record is not worth a thread. ``level`` None is the codec's default.
     """
     codec = Compression(codec)
@@ -214,7 +214,7 @@ def quick_limit(codec: int, level: int | None = None) -> int:
 
 
 def most_expansion(codec: int) -> int:
-    """How many bytes a byte of the codec's output may stand for, at most."""
+    """The most bytes that a byte of the codec's output may stand for."""
     return _MOST_EXPANSION[Compression(codec)]
 
 
@@ -255,7 +255,7 @@ def decompress(codec: int, data: Buffer, max_size: int) -> bytes | bytearray:
 
 @cache  # a microsecond for each batch otherwise
 def _resolved(codec: int, level: int | None) -> tuple[Compression, int]:
-    """The codec, and the level to use; 0 where there is none."""
+    """The codec, and the level to use; 0 for a codec without levels."""
     codec = Compression(codec)
     if codec.default_level is None:
         return codec, 0
@@ -293,7 +293,7 @@ def _lz4_header(size: int) -> tuple[int, bytes]:
 
 @cache
 def _lz4_high_block() -> int:
-    """The most bytes of which the library makes one block of a frame: cramjam before 2.14 cuts them smaller."""
+    """The most bytes that the library puts into one block of a frame: cramjam before 2.14 makes smaller blocks."""
     largest, _ = LZ4_HEADERS[0]
     frame = memoryview(_cramjam().lz4.compress(bytes(largest), level=LZ4_HIGHEST))
     size = int.from_bytes(frame[LZ4_FRAME_BLOCK : LZ4_FRAME_BLOCK + 4], "little")
@@ -304,7 +304,8 @@ def _lz4_high_block() -> int:
 def _lz4_high(block: memoryview, level: int, *, is_quick: bool) -> memoryview:
     # The library has the high compressor for frames only: so each block is compressed as a frame of its own, and cut
     # out of it. Its plain function costs some 100 µs more than its stream compressor (it adds a checksum, too), but
-    # releases the GIL. It links the blocks of a frame, which is why Java's 64 KiB is all that it is given.
+    # releases the GIL. It links the blocks of a frame, so it gets no more than one of Java's blocks of 64 KiB at a
+    # time.
     level = min(max(level, LZ4_LOWEST), LZ4_HIGHEST)
     if is_quick:
         stream = _cramjam().lz4.Compressor(level=level, content_checksum=False, block_linked=False)
@@ -327,11 +328,11 @@ def _compress_snappy(data: Buffer) -> bytes:
 
 
 def _decompress_gzip(data: Buffer, max_size: int) -> bytes:
-    """As Java's GZIPInputStream: one member or many, and what is behind the last, such as padding, is left out."""
+    """As Java's GZIPInputStream: one member or many; bytes after the last one, such as padding, are left out."""
     view = memoryview(data).cast("B")
     parts: list[bytes] = []
     position, left = 0, max_size
-    step = len(view)  # writers make one member
+    step = len(view)  # writers make one member as a rule
     while True:
         stream = zlib.decompressobj(GZIP_WINDOW)
         while not stream.eof:
@@ -356,7 +357,7 @@ def _decompress_snappy(data: Buffer, max_size: int) -> bytes:
     total = 0
     position = 0
     while position < len(view):
-        if _is_xerial(view, position):  # a stream, or one more after it
+        if _is_xerial(view, position):  # one stream, or several after each other
             position += len(XERIAL_HEADER)
             if position > len(view):
                 raise CorruptMessageError("a snappy stream ends within its header")
@@ -397,8 +398,8 @@ def _cramjam() -> ModuleType:
 
 
 def _decompress_growing(codec: Compression, data: Buffer, max_size: int) -> bytearray:
-    """Decompress into larger and larger buffers: the library does not tell the size before, and fails at a buffer's
-    end.
+    """Decompress into larger and larger buffers: the library does not tell the size beforehand, and fails when a buffer
+    is full.
     """
     module, expansion = (
         (_cramjam().lz4, LZ4_MOST_EXPANSION) if codec is Compression.LZ4 else (_cramjam().zstd, ZSTD_MOST_EXPANSION)
@@ -415,7 +416,7 @@ def _decompress_growing(codec: Compression, data: Buffer, max_size: int) -> byte
             # Invalid bytes give the same error as a buffer that is too small; the largest one is never too small.
             if capacity >= max_size:
                 raise
-        output = bytearray()  # before the next one
+        output = bytearray()  # freed before the next one is made
         capacity = min(max_size, capacity * OUTPUT_GROWTH)
 
 

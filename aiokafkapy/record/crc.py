@@ -1,7 +1,7 @@
 """CRC-32C for the whole package.
 
-Loads the library ``crc32c`` with the first checksum, and of it the extension alone: the package's own import reads its
-metadata and makes a command line, which takes as long as importing all of ``record``. Kafka's counterpart is
+Loads the library ``crc32c`` with the first checksum, and only its extension module: the import of the package itself
+reads its metadata and makes a command line, which takes as long as importing all of ``record``. Kafka's counterpart is
 ``Crc32C``.
 """
 
@@ -29,7 +29,7 @@ def library_crc32c() -> Callable[[Buffer, int], int]:
     """The library's function, for callers that keep it."""
     found = find_spec("crc32c")
     parts = None if found is None else PathFinder.find_spec("crc32c._crc32c", found.submodule_search_locations)
-    if parts is None or parts.loader is None:  # not as releases until now have it
+    if parts is None or parts.loader is None:  # a later release may have another layout
         from crc32c import crc32c
 
         return crc32c

@@ -43,7 +43,7 @@ def encode_body(
     timestamp_delta: int, offset_delta: int, key: Buffer | None, value: Buffer | None, headers: Headers | None
 ) -> bytes:
     """A record without its length. Raises TypeError for a part that is not bytes-like."""
-    parts = [b"\0", varint(timestamp_delta), varint(offset_delta)]  # attributes first: unused
+    parts = [b"\0", varint(timestamp_delta), varint(offset_delta)]  # the attributes come first, unused
     for field in (key, value):
         if field is None:
             parts.append(NULL)

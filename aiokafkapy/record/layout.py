@@ -1,4 +1,4 @@
-"""Sizes and places in the header of every record batch, also for modules that neither encode nor decode records.
+"""Sizes and positions in the header of every record batch, also for modules that neither encode nor decode records.
 
 Kafka's counterpart is ``DefaultRecordBatch.RECORD_BATCH_OVERHEAD``.
 """
@@ -34,17 +34,17 @@ LOG_OVERHEAD: Final = 12
 MAGIC: Final = 2
 """The only format since Kafka 4 (KIP-724)."""
 
-# Offsets within a batch's header.
+# offsets within a batch's header
 LENGTH_AT: Final = 8
 LEADER_EPOCH_AT: Final = 12
 MAGIC_AT: Final = 16
 CRC_AT: Final = 17
 ATTRIBUTES_AT: Final = 21
-"""The checksum is that of all bytes from here."""
+"""The checksum covers all bytes from here on."""
 MAX_TIMESTAMP_AT: Final = 35
 COUNT_AT: Final = 57
 
-# Bits of the attributes.
+# bits of the attributes
 CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10

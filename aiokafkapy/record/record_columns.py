@@ -65,7 +65,7 @@ class RecordColumns:
         end_offset: int = OFFSET_MAX,
     ) -> int:
         """Read the ``count`` records of an uncompressed records section, which they must fill exactly, except for those
-        before ``first_offset`` and those from ``end_offset`` on; returns how many rows came.
+        before ``first_offset`` and those from ``end_offset`` on; returns the number of rows.
 
         Raises CorruptMessageError, and OverflowError if a column could exceed 2 GiB: call ``take`` first then.
         """

@@ -80,7 +80,7 @@ cdef class RecordColumns:
     cdef Memory _timestamp_types
     cdef Strings _keys
     cdef Strings _values
-    cdef Strings _headerless  # its bits and starts only: a list for each row
+    cdef Strings _headerless  # its bits and starts only, since each row has a list
     cdef Strings _header_names
     cdef Strings _header_values
 
@@ -296,7 +296,7 @@ cdef class RecordColumns:
         return _add(&self._header_names, <const unsigned char *>PyBytes_AS_STRING(encoded), PyBytes_GET_SIZE(encoded))
 
 
-# Growing memory; these return False when out of memory
+# growing memory; these return False when out of memory
 
 
 cdef int _reserve(Memory *memory, Py_ssize_t more) noexcept nogil:
