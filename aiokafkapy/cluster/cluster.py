@@ -100,7 +100,7 @@ class Cluster:
         return None if topic is None else topic.partition(topic_partition[1])
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions the topic has; 0 when it is not known."""
+        """The number of the topic's partitions; 0 when it is not known."""
         found = self._topics.get(topic)
         return 0 if found is None else found.partition_count
 
@@ -201,7 +201,7 @@ class TopicMetadata:
 
     @property
     def partition_count(self) -> int:
-        """How many partitions are known."""
+        """The number of known partitions."""
         return len(self._leaders)
 
     @property
@@ -262,7 +262,7 @@ class TopicMetadata:
         )
 
     def _row(self, number: int) -> int:
-        """Where the partition stands in the columns; -1 where it is not known."""
+        """The partition's row in the columns; -1 when it is not known."""
         numbers = self._numbers
         if 0 <= number < len(numbers) and numbers[number] == number:
             return number
@@ -271,7 +271,7 @@ class TopicMetadata:
 
 
 def topic_of_columns(name: str, topic_id: bytes | None, is_internal: bool, columns: PartitionColumns) -> TopicMetadata:
-    """From a response's columns, which are kept when they are in order, as they are as a rule."""
+    """From a response's columns, which are kept if they are in order, as is usual."""
     if columns.numbers != _first(len(columns.numbers)):
         rows = zip(*columns[:5], columns.offline or [()] * len(columns.numbers), strict=True)
         return TopicMetadata(name, [PartitionInfo(name, *row) for row in rows], topic_id, is_internal=is_internal)
@@ -289,5 +289,5 @@ def _number(partition: PartitionInfo) -> int:
 
 @lru_cache(maxsize=256)
 def _first(count: int) -> tuple[int, ...]:
-    """The numbers of so many partitions when none is missing, one tuple for all topics that have as many."""
+    """The numbers of ``count`` partitions of which none is missing, one tuple for all topics with as many."""
     return tuple(range(count))

@@ -2,7 +2,8 @@
 
 Otherwise, one name on which brokers close the connection would keep every other topic in the same request from being
 found, for as long as something waits for that name. Owns the suspected topics, the groups in which they are requested,
-and when. Pure: ``now`` is an argument. Kafka's clients have no counterpart; they request all topics together.
+and the times of the requests. Pure: ``now`` is an argument. Kafka's clients have no counterpart; they request all
+topics together.
 
 Rules:
 
@@ -41,11 +42,11 @@ class IsolatedTopics:
 
     @property
     def next_at(self) -> float:
-        """When the next group may be requested; infinite without any."""
+        """The time at which the next group may be requested; infinite without any."""
         return min((group.retry_at for group in self._groups), default=math.inf)
 
     def attempts(self, name: str) -> int:
-        """How many requests for this topic alone ended in a closed connection."""
+        """The number of requests for this topic alone that ended in a closed connection."""
         return next((group.attempts for group in self._groups if name in group.topics), 0)
 
     def next_group(self, now: float) -> Collection[str]:
@@ -53,7 +54,8 @@ class IsolatedTopics:
         return next((group.topics for group in self._groups if group.retry_at <= now), ())
 
     def suspect(self, names: Collection[str], now: float) -> None:
-        """A broker closed the connection on a request for these, in a cluster that had answered the request before."""
+        """A broker closed the connection on a request for these, while the cluster had answered the request before
+        it."""
         group = next((group for group in self._groups if names == group.topics), None)
         if group is None:
             group = _Group(set(names) - self.names)

@@ -1,4 +1,4 @@
-"""The client's knowledge of the cluster, and when to update it.
+"""The client's knowledge of the cluster, and the decision when to update it.
 
 Owns the current ``Cluster``, the versions that waiters compare, and the back-off of metadata requests. Which leader is
 the newer one is said by ``LeaderEpochs``. Knows no socket and no task: ``client.metadata_updater`` sends the requests,
@@ -75,7 +75,7 @@ class MetadataOptions(Protocol):
 
     @property
     def retry_backoff_max_ms(self) -> int:
-        """The same, at most: they double up to here."""
+        """The most of these milliseconds: they double up to here."""
 
     @property
     def metadata_max_age_ms(self) -> int:
@@ -83,7 +83,7 @@ class MetadataOptions(Protocol):
 
 
 class Metadata:
-    """The cluster as last seen, and whether and when to update it. Not thread-safe: it belongs to one event loop.
+    """The cluster as last seen, and the times of its updates. Not thread-safe: it belongs to one event loop.
 
     This class requests the topics given to ``add_topics``; a subclass requests others by overriding
     ``topics_to_request`` and ``retain_topic``, and may do something with each answer by extending ``update``.
@@ -103,29 +103,29 @@ class Metadata:
         self._isolated = IsolatedTopics(
             ExponentialBackoff(retry_backoff_ms / 1000, _ISOLATED_BACKOFF_FACTOR * retry_backoff_max_ms / 1000)
         )
-        # The view.
+        # the view
         self._cache = MetadataCache()
         self.cluster: Cluster = self._cache.cluster
         self._bootstrap_addresses: tuple[tuple[str, int], ...] = ()
         self._bootstrap_nodes: tuple[Node, ...] = ()
         self._leader_epochs = LeaderEpochs()
-        # Waiters compare it.
+        # compared by waiters
         self.update_version = 0
         self.request_version = 0
-        # When to send requests.
+        # the times of requests
         self.times = UpdateTimes()
         self.last_refresh = -math.inf
         self.last_successful_refresh = -math.inf
         self._failed_attempts = 0
         self._equivalent_answers = 0
         self._asked_isolated: Collection[str] = ()
-        # Failures.
+        # failures
         self.fatal_error: KafkaError | None = None
         self.last_failure: KafkaError | None = None
         self._latest_failure: KafkaError | None = None  # also after an update: of topics that are asked for alone
         self._topic_errors: dict[str, KafkaError] = {}
         self._address_errors: dict[str, BaseException] = {}
-        # Listeners.
+        # listeners
         self._listeners: list[Callable[[], None]] = []
         self.on_update_requested: Callable[[], None] | None = None
         self._topics: set[str] = set()
@@ -146,7 +146,7 @@ class Metadata:
         return True
 
     def retain_topics(self, topics: Mapping[str, TopicMetadata], now: float) -> dict[str, TopicMetadata]:
-        """Those of ``topics`` for which ``retain_topic`` is True; a subclass may do it faster."""
+        """The names in ``topics`` for which ``retain_topic`` is True; a subclass may do it faster."""
         return {
             name: topic
             for name, topic in topics.items()
@@ -389,8 +389,8 @@ class Metadata:
         return bool(self._address_errors)
 
     def describe_failure(self, topic: str | None = None, partition: int | None = None) -> str:
-        """Why there is no metadata (of ``topic``, or no leader of its ``partition``), in one line with the last error
-        of each address.
+        """The reason why there is no metadata (of ``topic``, or no leader of its ``partition``), in one line with the
+        last error of each address.
         """
         causes = []
         if topic is not None and topic in self._topic_errors:
@@ -417,7 +417,7 @@ class Metadata:
         self.times.expires_at = min(self.last_successful_refresh + self._max_age, self._isolated.next_at)
 
     def _describe_partition(self, topic: str, partition: int) -> str | None:
-        """What the view lacks of a partition of a known topic; None if it lacks nothing."""
+        """The gap in the view of a partition of a known topic; None without a gap."""
         count = self.cluster.partition_count(topic)
         if not count:
             return None

@@ -39,7 +39,7 @@ Replicas: TypeAlias = dict[tuple[int, ...], tuple[int, ...]]
 
 
 def node_of(broker: Any) -> Node:
-    """A broker of a response: of Metadata, or one that another response names as a leader's address."""
+    """A broker of a response: of Metadata, or of another response that names a leader's address."""
     return Node(broker.node_id, broker.host, broker.port, getattr(broker, "rack", None))
 
 
@@ -77,7 +77,7 @@ class MetadataAnswer:
         self.nodes = {node.node_id: node for node in map(node_of, message.brokers) if not node.is_empty}
         self.topics: dict[str, TopicMetadata] = {}
         self.errors: dict[str, int] = {}
-        """Error codes of topics."""
+        """Error codes by topic."""
         self.stale = set(stale)
         """Topics with a partition error that shows the broker's own view to be stale."""
         self.newer_than: dict[str, dict[int, int] | None] = {}
@@ -154,7 +154,7 @@ def _of_columns(topic: TopicColumns, stale: set[str]) -> TopicMetadata:
 
 
 def _give_way() -> None:
-    """Let other threads run, above all the event loop's: a call of an interpreted function does it, when one waits."""
+    """Let other threads run, above all the event loop's: the call of an interpreted function lets a waiting one run."""
 
 
 def _topic_metadata(topic: Any, version: int, stale: set[str], shared: Replicas) -> TopicMetadata:

@@ -1,4 +1,4 @@
-"""How a response becomes the next view of the cluster: by replacing the view or merging into it.
+"""Makes the next view of the cluster from a response, by replacing the view or merging into it.
 
 Owns the merge rules only. ``Metadata`` decides which topics and partitions of a response count (expiry, leader epochs,
 topic ids) and passes the result here. Kafka's counterpart is ``MetadataCache``, called ``MetadataSnapshot`` in 4.x.

@@ -12,7 +12,7 @@ __all__ = ["UpdateTimes"]
 
 
 class UpdateTimes:
-    """Loop times in seconds; minus infinity: has been so for ever."""
+    """Loop times in seconds; minus infinity: since ever."""
 
     __slots__ = ("allowed_at", "expires_at", "need_full_update", "need_partial_update")
 

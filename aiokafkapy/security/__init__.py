@@ -6,9 +6,9 @@ drives them; nothing here opens a connection to a broker. Kafka's counterpart is
 
 Rules:
 
-- No asyncio, no clock and no socket but in ``tls_transport``, which does the handshake on a connection, and in
+- No asyncio, no clock and no socket except in ``tls_transport``, which does the handshake on a connection, and in
   ``sasl.tokens``, ``sasl.oidc``, ``sasl.cloud_identity``, ``sasl.aws_credentials`` and ``sasl.http_json``, which fetch
   a mechanism's credentials.
-- A secret is held by something whose ``repr`` hides it, and no message names one.
+- A secret is in a holder whose ``repr`` hides it, and no message has a secret in it.
 - Extras (``gssapi``, ``httpx``, ``jwt``, ``botocore``) are imported when a mechanism that needs one is made.
 """

@@ -5,7 +5,7 @@ counterpart is the handling of an ``SSLException`` in ``SslTransportLayer``; Jav
 
 Rules: an error that trying again cannot cure is an SslAuthenticationFailedError, and one that may pass is not: a
 connection that ended in the handshake is the sign of TLS spoken to a plaintext port, but also of a broker that went
-down, so the caller finds out which. OpenSSL's own words are in each message, to be searched for.
+down, so the caller finds out which of them it is. Each message has OpenSSL's own words, to be searched for.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def explain_failure(error: BaseException, host: str, port: int, *, is_plaintext:
 
 
 def _meaning(error: BaseException, host: str, *, is_plaintext: bool) -> tuple[str, bool]:
-    """Words, and whether trying again cannot help."""
+    """The words for an error, and whether it is final."""
     said = str(getattr(error, "verify_message", "") or getattr(error, "reason", "") or error) or type(error).__name__
     if isinstance(error, ssl.SSLCertVerificationError):
         words = _CERTIFICATES.get(error.verify_code, "the certificate was refused")
@@ -118,8 +118,8 @@ _NO_SUITE: Final = (
 )
 _NOT_TLS: Final = "the other side does not speak TLS: " + _PLAINTEXT
 
-# The peer's finding, by the name of its alert: RFC 8446, 6.2. Java's brokers send BAD_CERTIFICATE where there is none,
-# and CERTIFICATE_UNKNOWN for any fault of one.
+# The peer's finding, by the name of its alert: RFC 8446, 6.2. Java's brokers send BAD_CERTIFICATE for a missing
+# certificate, and CERTIFICATE_UNKNOWN for a faulty one.
 _ALERTS: Final = {
     "CERTIFICATE_REQUIRED": "the other side wants a certificate of ours and got none: write ssl_keystore_location=<PEM "
     "file of chain and key>",
@@ -165,7 +165,7 @@ _REASONS: Final = {
     "CA_MD_TOO_WEAK": _WEAK,
     "DH_KEY_TOO_SMALL": _WEAK,
     "EE_KEY_TOO_SMALL": _WEAK,
-    # An alert without the word.
+    # alerts without the word "alert"
     "TLSV1_UNRECOGNIZED_NAME": "the other side does not go by the name {host!r}: use one that it has",
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the other side gave no certificate, and one is required",
     "DECRYPTION_FAILED_OR_BAD_RECORD_MAC": "bytes were changed on their way",

@@ -1,4 +1,4 @@
-"""The PEM of ``ssl.*`` options: what is in their files, in text, and when a file was changed.
+"""The PEM of ``ssl.*`` options, from files or text, and the detection of changed files.
 
 Owns the reading of files and directories, and the refusal of Java's stores with the commands that convert them.
 Makes no context: ``tls`` does. Kafka's counterpart is ``DefaultSslEngineFactory.PemStore``.
@@ -25,14 +25,14 @@ __all__ = [
 
 FileVersion: TypeAlias = tuple[int, int, int]
 Fingerprint: TypeAlias = tuple[tuple[str, FileVersion | None], ...]
-"""Each file with its time of change, inode and size; None when it is not there."""
+"""Each file with its time of change, inode and size; None for a missing file."""
 _FOR_TEXT: Final = {
     "ssl_truststore_location": "the text as ssl_truststore_certificates",
     "ssl_keystore_location": "the text as ssl_keystore_certificate_chain and ssl_keystore_key",
     "ssl_key_location": "the text as ssl_keystore_key, beside ssl_keystore_certificate_chain",
     "ssl_crl_location": "put the text into one",
 }
-"""The remedy where the text itself was given in place of a path."""
+"""The remedy when the text itself was given in place of a path."""
 _JAVA_MAGIC: Final = {b"\xfe\xed\xfe\xed": "JKS", b"\xce\xce\xce\xce": "JCEKS"}
 _JAVA_SUFFIXES: Final = {".jks": "JKS", ".jceks": "JCEKS", ".p12": "PKCS12", ".pfx": "PKCS12", ".pkcs12": "PKCS12"}
 # A DER sequence that begins with the integer 3 is PKCS12's; one that begins with another sequence is a certificate.
@@ -57,7 +57,7 @@ class PemBlock(NamedTuple):
 
 
 def file_version(path: Path) -> FileVersion | None:
-    """A mark that changes when a file is replaced or written to; None while it cannot be looked at."""
+    """A mark that changes when a file is replaced or written to; None while the file is not accessible."""
     try:
         status = path.stat()
     except OSError:
@@ -66,7 +66,7 @@ def file_version(path: Path) -> FileVersion | None:
 
 
 def fingerprint(*locations: str | None) -> Fingerprint:
-    """The state of all files that options name; another one after any change."""
+    """The state of all files that options name; it differs after any change."""
     found: list[tuple[str, FileVersion | None]] = []
     for location in locations:
         if location is None:
@@ -80,7 +80,7 @@ def fingerprint(*locations: str | None) -> Fingerprint:
 
 
 def _files(location: str) -> list[Path]:
-    """The file itself, or the files of a directory; in hidden ones Kubernetes keeps its own versions."""
+    """The file itself, or the files of a directory without hidden ones, in which Kubernetes keeps its own versions."""
     path = Path(location)
     if not path.is_dir():
         return [path]
@@ -110,7 +110,7 @@ def blocks_of(option: str, location: str) -> list[PemBlock]:
 
 
 def _refuse_other_formats(option: str, path: str, content: bytes) -> None:
-    """A store of Java's, or DER, by its contents or else by its name."""
+    """The kind of a store of Java's, or DER, by its contents or else by its name."""
     given = f"{option}={path!r}"
     kind = _JAVA_MAGIC.get(content[:4]) or ("PKCS12" if _PKCS12.match(content) else None)
     kind = kind or _JAVA_SUFFIXES.get(Path(path).suffix.lower())

@@ -1,6 +1,6 @@
 """TLS contexts from Kafka's ``ssl.*`` options.
 
-Owns the check of these options, the contexts, and when their files are read again. Knows nothing of connections or of
+Owns the check of these options, the contexts, and the reloading of their files. Knows nothing of connections or of
 their makers: clients and the dev broker's listeners use it alike. The contents of the files are in ``pem_files``, the
 meaning of a handshake that fails is in ``handshake_errors``. Kafka's counterparts are ``SslFactory`` and
 ``DefaultSslEngineFactory``.
@@ -10,10 +10,10 @@ Rules:
 - PEM only, as files or as text (KIP-651). A JKS or PKCS12 store is refused with the commands that convert it.
 - The peer's certificate is always checked, TLS 1.2 is the least, and the host's name is checked unless the user said
   otherwise, which is logged once for each client. Suites without encryption or authentication are never offered.
-- A context that is in use does not change. When a file changes, the next connection gets a new context and those that
-  are there go on. Files that cannot be used leave the old context in place.
-- A function in the place of a context is asked for one for each connection, and nothing of it is kept: it rotates as
-  it likes. What it raises is the error of that connection.
+- A context that is in use does not change. When a file changes, the next connection gets a new context and the present
+  ones go on. Files that cannot be used leave the old context in place.
+- A function in place of a context is called for each connection, and its context is not kept, so it may rotate
+  contexts as it likes. An exception in it is the error of that connection.
 - ``ssl`` takes a chain and key from a file only, so PEM text goes through a private temporary one that is removed at
   once. No message has a line of it.
 """
@@ -126,8 +126,8 @@ class TlsContexts:
         """The context for a connection that is made now; raises ConfigurationError when there never was one.
 
         Looks at the files each time, which takes microseconds. To read them takes about a millisecond, and the
-        system's own store some 30, and the user's function may block: where that matters, call it in a thread. Raises
-        KafkaConnectionError for what that function raises.
+        system's own store some 30, and the user's function may block: where that matters, call this in a thread. Raises
+        KafkaConnectionError for an exception of that function.
         """
         if self._give is not None:
             return self._given(self._give)
@@ -143,7 +143,7 @@ class TlsContexts:
         return self._context
 
     def known_context(self) -> ssl.SSLContext | None:
-        """As ``context``; None where files would have to be read for it, or the user's function asked."""
+        """As ``context``; None if files would have to be read for it, or the user's function called."""
         if self._ready is not None:
             return self._ready
         if self._context is None or self._fingerprint() != self._built_from:
@@ -203,7 +203,7 @@ class TlsContexts:
         )
 
 
-# options that are no files
+# options other than files
 
 _PROTOCOLS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _READY_EXCLUDES: Final = (
@@ -257,7 +257,7 @@ def _check_choices(settings: TlsSettings) -> None:
 
 
 def _check_store_type(settings: TlsSettings, store: str) -> None:
-    """Java's type of a store, where the configuration has such an option at all."""
+    """Check Java's type of a store, if the configuration has such an option at all."""
     kind = getattr(settings, f"ssl_{store}_type", None)
     if kind is None or kind.upper() == "PEM":
         return
@@ -297,7 +297,7 @@ _REVOCATION_LIST: Final = "X509 CRL"
 
 
 class _Builder:
-    """Makes a context of settings, each step with the words for the faults of its option."""
+    """Makes a context from settings, each step with the words for the faults of its option."""
 
     def __init__(self, settings: TlsSettings, *, server_side: bool, client_auth: ClientAuth) -> None:
         self.settings = settings
@@ -416,13 +416,13 @@ def _load_chain(
 
 
 def _reason(error: ssl.SSLError) -> str:
-    """OpenSSL's word, such as BAD_DECRYPT; where it has none, its sentence."""
+    """OpenSSL's word, such as BAD_DECRYPT, or its sentence if there is no word."""
     return error.reason or str(error)
 
 
 @contextlib.contextmanager
 def _private_file(text: str) -> Iterator[str]:
-    """A file that this user alone can read (mode 0600), gone at the end: ``ssl`` has no other way in for these."""
+    """A temporary file that this user alone can read (mode 0600): ``ssl`` takes these only from a file."""
     import tempfile
 
     number, path = tempfile.mkstemp(prefix="aiokafkapy-", suffix=".pem")
@@ -454,7 +454,7 @@ def _set_cipher_suites(context: ssl.SSLContext, suites: Sequence[str]) -> None:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         return
     for name in older:
-        if name[0] not in "!-+@":  # those take away from the others
+        if name[0] not in "!-+@":  # names that exclude other suites
             _select(context, name, f"ssl_cipher_suites: {name!r} is not known to {ssl.OPENSSL_VERSION}, or has no use")
     _select(context, ":".join(older), f"ssl_cipher_suites={':'.join(older)!r} leaves none")
 

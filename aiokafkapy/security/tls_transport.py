@@ -5,22 +5,22 @@ nor quotas: to the connection it is a transport, to the socket's transport a pro
 ``SslTransportLayer``.
 
 Why not asyncio's own TLS: when a handshake fails, asyncio and uvloop close the socket and drop the bytes that OpenSSL
-still has to say. That is the alert, by which the other side knows that its certificate was refused, and why; without
-it the other side can only retry. Like Kafka, this layer writes the alert and then closes. For one record asyncio's
-TLS also does more than Kafka's connections need: it reads until OpenSSL raises an exception, and takes a turn of the
-loop to write.
+still has to send. They hold the alert, from which the other side learns that its certificate was refused, and why;
+without it the other side can only retry. Like Kafka, this layer writes the alert and then closes. For one record
+asyncio's TLS also does more than Kafka's connections need: it reads until OpenSSL raises an exception, and takes a turn
+of the loop to write.
 
 Rules:
 
 - ``connection_made`` of the connection comes when the handshake is done. ``on_done`` is called once, with the error if
-  it came to nothing, unless ``abort`` ended it.
+  the handshake failed, unless ``abort`` ended it.
 - Nothing decrypted is kept here: a paused reading pauses the socket.
 - Only as much is encrypted as the socket takes, plus at most one piece; the rest of a write waits unencrypted, not
-  copied. So the limits of the write buffer are those of the socket's transport, and a connection is paused while it
-  is, or anything waits.
+  copied. So the limits of the write buffer are those of the socket's transport, and a connection is paused while the
+  socket is, or anything waits.
 - A state changes only through ``TLS_STATES.transition``.
 - The end of TLS is never waited for: bytes that the socket does not take at once are dropped then.
-- Our contexts do not negotiate again, as Kafka. With a context of the user's that does, writes wait meanwhile.
+- Our contexts do not renegotiate, as in Kafka. If a context of the user's does, writes wait meanwhile.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ __all__ = ["TLS_STATES", "TlsState", "TlsTransport", "connect_tls"]
 _RECORD: Final = 16 * 1024
 """The most that a record holds, and so the most that OpenSSL reads at once."""
 _PIECE: Final = 64 * 1024
-"""The most that is encrypted or decrypted in one go: OpenSSL's memory keeps the size it had once."""
+"""The most bytes encrypted or decrypted in one go: OpenSSL's buffers never shrink again."""
 
 
 class TlsState(Enum):
-    """Where a connection with TLS stands."""
+    """The progress of a connection with TLS."""
 
     SHAKING_HANDS = "shaking_hands"
     OPEN = "open"
     CLOSED = "closed"
 
 
-# Looked up once: reading a member off its class costs more than what is done with it for each record.
+# Looked up once: reading a member off its class costs more than its use for each record.
 _SHAKING_HANDS: Final = TlsState.SHAKING_HANDS
 _OPEN: Final = TlsState.OPEN
 _CLOSED: Final = TlsState.CLOSED
@@ -103,7 +103,7 @@ async def connect_tls(
 
 
 class TlsTransport:
-    """One of each connection with TLS.
+    """The transport of one connection with TLS.
 
     It has all of ``asyncio.Protocol``, and those parts of ``asyncio.Transport`` that Kafka's connections use; no
     compiled class can extend them.
@@ -169,7 +169,7 @@ class TlsTransport:
             with contextlib.suppress(ssl.SSLWantReadError):
                 self._tls.do_handshake()
 
-        # Writing
+        # writing
         self._backlog: deque[Buffer] = deque()
         self._is_paused = False  # by the socket's transport
         self._is_told_to_pause = False
@@ -196,7 +196,7 @@ class TlsTransport:
         return default if self._transport is None else self._transport.get_extra_info(name, default)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Those of encrypted bytes."""
+        """Set the limits, which are those of the encrypted bytes."""
         if self._transport is not None:
             self._transport.set_write_buffer_limits(high, low)
 
@@ -261,14 +261,14 @@ class TlsTransport:
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the peer's time-out, and send the first handshake message."""
-        # A cast, not a check: uvloop's transports are no asyncio.Transport.
+        # A cast, not a check: uvloop's transports are not instances of asyncio.Transport.
         self._transport = cast(asyncio.Transport, transport)
         loop = asyncio.get_running_loop()
         if self._state is _SHAKING_HANDS:
             self._timer = loop.call_later(self._handshake_timeout, self._on_timeout)
             self._flush()
         else:
-            loop.call_soon(self._transport.abort)  # not in here, for the same reason
+            loop.call_soon(self._transport.abort)  # not at once: uvloop forgets a transport that is closed in here
 
     def data_received(self, data: bytes) -> None:
         """Go on with the handshake, then decrypt, which may be both in one."""
@@ -288,7 +288,7 @@ class TlsTransport:
         self._is_paused = True
 
     def resume_writing(self) -> None:
-        """All has left that was encrypted."""
+        """All encrypted bytes have left."""
         self._is_paused = False
         if self._state is _OPEN:
             self._write()
@@ -380,7 +380,7 @@ class TlsTransport:
             self._end()
             return
         if self._outgoing.pending:
-            self._flush()  # of TLS itself: a new key of ours for one of theirs
+            self._flush()  # bytes of TLS itself: a new key of ours in answer to one of theirs
         if self._backlog:
             self._write()
 
@@ -414,7 +414,7 @@ class TlsTransport:
                 self._connection.resume_writing()
 
     def _end(self) -> None:
-        """Say the last of TLS, and close."""
+        """Send the end of TLS, and close."""
         transport = self._transport
         if transport is None:
             return
@@ -423,7 +423,7 @@ class TlsTransport:
             try:
                 self._tls.unwrap()
             except ssl.SSLError:
-                pass  # the other side has not said it yet, or it ended with an error
+                pass  # the other side has not sent its end yet, or TLS ended with an error
         self._backlog.clear()
         self._flush()
         if transport.get_write_buffer_size():

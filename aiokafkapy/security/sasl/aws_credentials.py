@@ -1,7 +1,7 @@
-"""Where AWS_MSK_IAM's credentials come from: a provider of the user's own, the environment, or botocore's chain.
+"""The sources of AWS_MSK_IAM's credentials: a provider of the user's own, the environment, or botocore's chain.
 
-Owns the choice, the wait, and when credentials are asked for again. Thin I/O: knows asyncio, the time, the environment
-and botocore (extra ``msk``). The counterpart is AWS's ``MSKCredentialProvider``.
+Owns the choice, the wait, and the times at which credentials are asked for again. Thin I/O: knows asyncio, the time,
+the environment and botocore (extra ``msk``). The counterpart is AWS's ``MSKCredentialProvider``.
 
 Rules: a provider that is not async runs in a thread, since botocore asks the instance's metadata over HTTP. Credentials
 with an end are kept until five minutes before it; others are asked for by each authentication, which is cheap: botocore

@@ -1,7 +1,7 @@
 """AWS_MSK_IAM: a presigned request for ``kafka-cluster:Connect`` says which IAM identity the client is.
 
 Owns the payload and the client's half; there is no broker's half, since only AWS can check a signature. Signatures are
-``sigv4``, where credentials come from is ``aws_credentials``'. The counterpart is AWS's ``aws-msk-iam-auth``:
+made by ``sigv4``, and credentials come from ``aws_credentials``. The counterpart is AWS's ``aws-msk-iam-auth``:
 ``AWS4SignedPayloadGenerator`` and ``IAMSaslClient``.
 
 Rules: the request is good for fifteen minutes; the host is the broker's as the client knows it, because the broker
@@ -53,7 +53,7 @@ class AwsCredentials:
     expires_at_ms: int | None = None
 
     def __post_init__(self) -> None:
-        # Given as text by a provider of the user's own.
+        # A user's own provider may give it as text.
         for name in ("secret_access_key", "session_token"):
             value = getattr(self, name)
             if isinstance(value, str):
@@ -61,7 +61,7 @@ class AwsCredentials:
 
 
 class AwsMskIamState(Enum):
-    """Where the client's half stands; names of ``IAMSaslClient``."""
+    """The progress of the client's half; names of ``IAMSaslClient``."""
 
     SEND_CLIENT_FIRST_MESSAGE = "send_client_first_message"
     RECEIVE_SERVER_RESPONSE = "receive_server_response"

@@ -1,4 +1,4 @@
-"""Kafka's defaults of SASL's options (``SaslConfigs``), and its limits for when a token is asked for again.
+"""Kafka's defaults of SASL's options (``SaslConfigs``), and its limits for the refresh of tokens.
 
 They are here, and not with the options, because a client's configuration has them too, and is imported without SASL.
 Options that are not named here have no default.

@@ -1,7 +1,7 @@
 """GSSAPI: Kerberos tickets (RFC 4752), the client's half over the system's Kerberos library.
 
 Owns the steps after the context is made, where both sides agree on no security layer, as Kafka's own clients do.
-Tickets are the library's: from the cache of ``kinit`` or from the keytab that KRB5_CLIENT_KTNAME names. The extra is
+The library finds the tickets: in the cache of ``kinit`` or by the keytab that KRB5_CLIENT_KTNAME names. The extra is
 ``kerberos``. Kafka's counterparts are ``KerberosLogin`` and the JDK's ``GssKrb5Client``.
 
 Rules: every step may ask the KDC over the network, so the driver runs it in a thread. No authorization id is sent: the
@@ -39,7 +39,7 @@ _KDC_UNREACHABLE: Final = -1765328228 & 0xFFFFFFFF
 
 
 class GssapiClientState(Enum):
-    """Where the client's half stands."""
+    """The progress of the client's half."""
 
     ESTABLISH_CONTEXT = "establish_context"
     CHOOSE_SECURITY_LAYER = "choose_security_layer"
@@ -88,7 +88,7 @@ class GssError(Protocol):
     """The part of the library's ``GSSError`` that is used here."""
 
     def gen_message(self) -> str:
-        """Its words, and those of the mechanism."""
+        """The library's words, and those of the mechanism."""
 
 
 class Sealed(Protocol):
@@ -126,7 +126,7 @@ class GssapiClientExchange:
     def __init__(self, service_name: str, host: str) -> None:
         self._target = f"{service_name}@{host}"
         self._state = GSSAPI_CLIENT_STATES.initial
-        self._context: Any = None  # the library's
+        self._context: Any = None  # the library's context
 
     @property
     def is_complete(self) -> bool:

@@ -1,15 +1,15 @@
 """GSSAPI: Kerberos tickets (RFC 4752), the broker's half over the system's Kerberos library.
 
-Owns the steps after the context is made, where the broker offers no security layer. Which user a ticket's name makes is
-``kerberos_names``'s. The service's keys are the library's: from a keytab, which it reads again for each ticket, so that
-a key may be changed while the broker runs. The client's half is ``gssapi``. Kafka's counterparts are
+Owns the steps after the context is made, where the broker offers no security layer. ``kerberos_names`` maps a ticket's
+name to a user. The library takes the service's keys from a keytab, which it reads again for each ticket, so that a key
+may be changed while the broker runs. The client's half is ``gssapi``. Kafka's counterparts are
 ``SaslServerAuthenticator``, ``SaslServerCallbackHandler``, and the JDK's ``GssKrb5Server``.
 
 Rules:
 
 - a step takes a fraction of a millisecond and asks no KDC: it needs no thread;
-- the name that the client asks for counts nothing, as in Kafka: some clients send their broker's name there;
-- a refusal has Kafka's words, and Kerberos's behind them, without which a wrong keytab cannot be found.
+- the authorization name in the client's message is ignored, as in Kafka: some clients send their broker's name there;
+- a refusal has Kafka's words, and after them Kerberos's, without which a wrong keytab cannot be found.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OFFER: Final = bytes((NO_SECURITY_LAYER, 0, 0, 0))
 
 
 class GssapiServerState(Enum):
-    """Where the broker's half stands."""
+    """The progress of the broker's half."""
 
     ESTABLISH_CONTEXT = "establish_context"
     OFFER_SECURITY_LAYER = "offer_security_layer"
@@ -52,7 +52,7 @@ GSSAPI_SERVER_STATES: Final = StateTable(
     "GSSAPI server",
     _S.ESTABLISH_CONTEXT,
     {
-        # Without mutual authentication there is nothing to answer a ticket with but the offer.
+        # Without mutual authentication the offer is the only answer to a ticket.
         _S.ESTABLISH_CONTEXT: {_S.OFFER_SECURITY_LAYER, _S.RECEIVE_CHOICE, _S.FAILED},
         _S.OFFER_SECURITY_LAYER: {_S.RECEIVE_CHOICE, _S.FAILED},
         _S.RECEIVE_CHOICE: {_S.COMPLETE, _S.FAILED},
@@ -120,7 +120,7 @@ class GssapiServerExchange:
 
     @property
     def is_complete(self) -> bool:
-        """True when the client's ticket was good, and its choice too."""
+        """True when the client's ticket and its choice of a layer were good."""
         return self._state is _S.COMPLETE
 
     def respond(self, response: bytes) -> bytes:

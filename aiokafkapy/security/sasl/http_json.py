@@ -1,6 +1,6 @@
-"""Answers over HTTP: ``bounded_body``, which cannot fill the memory, from any server, and ``get_json``.
+"""Answers over HTTP: ``bounded_body``, with which no server can fill the memory, and ``get_json``.
 
-Thin I/O over httpx (extra ``oauth``), which is imported when it is asked for something.
+Thin I/O over httpx (extra ``oauth``), which is imported with the first request.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ async def bounded_body(answer: httpx.Response) -> bytes:
 
 
 async def get_json(url: str, seconds: float) -> JsonValue:
-    """A server's answer at this URL, within so many seconds. Raises KafkaConnectionError."""
+    """A server's answer at this URL, within ``timeout`` seconds. Raises KafkaConnectionError."""
     import httpx
 
     verify: ssl.SSLContext | bool = False
@@ -49,5 +49,5 @@ async def get_json(url: str, seconds: float) -> JsonValue:
             answer.raise_for_status()
             found: JsonValue = json.loads(await bounded_body(answer))
             return found
-    except Exception as error:  # of several layers; a port beyond 65,535 is an ExceptionGroup of anyio's
+    except Exception as error:  # errors of several layers: a port beyond 65,535 is an ExceptionGroup of anyio
         raise KafkaConnectionError(str(error) or type(error).__name__) from error

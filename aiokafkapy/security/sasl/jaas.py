@@ -3,7 +3,7 @@
 Owns the syntax, ``Class flag name="value" …;``, and which login modules are known. Runs no class. Kafka's counterparts
 are ``JaasConfig`` and ``PlainLoginModule``, ``ScramLoginModule``, ``OAuthBearerLoginModule``.
 
-Rule: a text that is not understood is refused, with the valid form; no value is shown, any of them may be a
+Rule: a text that is not understood is refused, with the valid form; no value is shown, since any of them may be a
 secret.
 """
 

@@ -7,7 +7,7 @@ RFC 7517) are given. Kafka's counterparts are ``OAuthBearerUnsecuredJws``, ``OAu
 Rules:
 
 - A token without a signature is accepted only by a validator configured so, for tests.
-- With keys, the algorithm must be one that the key's own kind can have: a public key is not a
+- With keys, the algorithm must be one of the key's own kind: a public key is not a
   password, and "none" is not an algorithm.
 - A refusal says why in the broker's log, and to the client only as much as RFC 7628 lets it know.
 """
@@ -31,7 +31,7 @@ _ALGORITHMS: Final[Mapping[str, frozenset[str]]] = {
     "EC": frozenset({"ES256", "ES384", "ES512", "ES256K"}),
     "OKP": frozenset({"EdDSA"}),
 }
-"""By the kind of key. Symmetric keys are not among them: with one a token can be made as well as checked."""
+"""Algorithms by the kind of key. Symmetric keys are left out: a key that checks a token could also sign one."""
 
 _MAX_TIME: Final = 1e14
 """Seconds since the epoch, three million years from now."""
@@ -62,7 +62,7 @@ class ValidToken:
 
 
 class TokenValidator:
-    """Decides over tokens: with the keys of a ``jwks``, or over unsecured ones (``unsecured=True``), never over both.
+    """Decides about tokens: signed ones by the keys of a ``jwks``, or unsecured ones (``unsecured=True``), never both.
 
     ``issuer``, ``audience`` and ``scope`` are checked when given. Keys may be replaced: ``use_keys``. Raises
     ConfigurationError for neither or both, and for keys that cannot be used.
@@ -92,7 +92,7 @@ class TokenValidator:
         self._scope_claim_name = scope_claim_name
         self._keys: Mapping[str | None, _Key] | None = None
         self.on_unknown_key: Callable[[], object] | None = None
-        """Called when a token is signed with a key that is not among them."""
+        """Called when a token is signed with an unknown key."""
         if jwks is not None:
             self.use_keys(jwks)
 
@@ -142,7 +142,7 @@ class TokenValidator:
 
 
 def claims_of(token: Secret[str]) -> Mapping[str, Any] | None:
-    """The claims of a JWT, believed by nobody yet; None for a token that is not a JWT."""
+    """The unchecked claims of a JWT; None for a token that is not a JWT."""
     try:
         return _parsed(token)[1]
     except InvalidTokenError:
@@ -150,7 +150,7 @@ def claims_of(token: Secret[str]) -> Mapping[str, Any] | None:
 
 
 def end_of(token: Secret[str]) -> int | None:
-    """When a JWT itself says that it ends, in milliseconds since the epoch; None for one that does not, or no JWT."""
+    """The end that a JWT itself gives, in milliseconds since the epoch; None without one, or if it is not a JWT."""
     try:
         end_ms = _milliseconds(claims_of(token) or {}, "exp")
     except InvalidTokenError:
@@ -159,7 +159,8 @@ def end_of(token: Secret[str]) -> int | None:
 
 
 def unsecured_token(claims: Mapping[str, Any]) -> str:
-    """An unsecured JWS of these claims, for tests; Kafka's ``OAuthBearerUnsecuredLoginCallbackHandler`` makes such."""
+    """An unsecured JWS of these claims, for tests; Kafka's ``OAuthBearerUnsecuredLoginCallbackHandler`` makes such
+    tokens."""
     parts = ({"alg": "none"}, dict(claims))
     return "".join(base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() + "." for part in parts)
 
@@ -240,7 +241,7 @@ def _key_of(key: Mapping[str, object], kind: str) -> _Key:
     algorithms = frozenset(each for each in _ALGORITHMS[kind] if not wanted or each == wanted)
     try:
         return _Key(jwt.PyJWK(dict(key)).key, algorithms)
-    except (jwt.PyJWTError, ValueError, TypeError, AttributeError) as error:  # it takes numbers for text, and so on
+    except (jwt.PyJWTError, ValueError, TypeError, AttributeError) as error:  # PyJWT takes numbers for text
         raise ConfigurationError(f"key {key.get('kid')!r} of the JWKS cannot be used: {error}") from None
 
 

@@ -1,12 +1,12 @@
-"""Which mechanism the settings ask for.
+"""The mechanism that the settings ask for.
 
-Owns the interfaces that every mechanism has, a user's own too, the choice among the known ones, and the checks that can
-be made before anything is connected. Knows no bytes of any mechanism. Kafka's counterparts are ``SaslChannelBuilder``,
+Owns the interfaces of all mechanisms, also a user's own, the choice among the known ones, and the checks that can be
+made before anything is connected. Knows no bytes of any mechanism. Kafka's counterparts are ``SaslChannelBuilder``,
 ``LoginManager`` and the JDK's ``Sasl.createSaslClient``.
 
 Rules: a ``SaslMechanism`` belongs to one client and lives as long; an exchange belongs to one authentication on one
 connection. ``check_settings`` raises the errors that ``mechanism_for`` would; neither reads a file or opens a
-connection, but they look whether files of tokens are there.
+connection, but they check whether files of tokens exist.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SaslClientExchange(Protocol):
 
 @runtime_checkable
 class SaslMechanism(Protocol):
-    """How a client authenticates; one object for all its connections."""
+    """A client's way to authenticate; one object for all its connections."""
 
     @property
     def name(self) -> str:
@@ -79,14 +79,14 @@ class SaslServerExchange(Protocol):
 
     @property
     def expires_at_ms(self) -> int | None:
-        """When the credential itself ends, in milliseconds since the epoch; None for never."""
+        """The end of the credential itself, in milliseconds since the epoch; None for never."""
 
     def respond(self, response: bytes) -> bytes:
         """The answer; raises SaslAuthenticationFailedError with the words for the client."""
 
 
 def mechanism_for(settings: SaslSettings) -> SaslMechanism:
-    """The mechanism that the settings ask for; raises ConfigurationError when they do not say one that works."""
+    """The mechanism that the settings ask for; raises ConfigurationError if it cannot work."""
     options = SaslOptions.of(settings)
     wanted = options.sasl_mechanism
     if wanted is None:
@@ -101,7 +101,7 @@ def mechanism_for(settings: SaslSettings) -> SaslMechanism:
 
 def check_settings(settings: SaslSettings) -> None:
     """Raise ConfigurationError when no mechanism can be made of the settings."""
-    mechanism_for(settings)  # which opens nothing: there is nothing to close
+    mechanism_for(settings)  # it opens nothing, so there is nothing to close
 
 
 # internals
@@ -167,7 +167,7 @@ def _login(name: str, options: SaslOptions) -> _Login:
 
 
 def _oauthbearer(name: str, options: SaslOptions) -> SaslMechanism:
-    # Imported here: they know asyncio, and their libraries are extras.
+    # Imported here: these modules know asyncio, and their libraries are extras.
     from .cloud_identity import cloud_provider_for
     from .oidc import provider_for
     from .tokens import OAuthBearerMechanism, TokenKeeper, TokenProvider, UnsecuredTokens, provider_of
@@ -220,7 +220,7 @@ def _aws_msk_iam(name: str, options: SaslOptions) -> SaslMechanism:
 
 
 def _jaas(name: str, options: SaslOptions, module: str) -> JaasConfig:
-    """The JAAS string, or one without options; raises ConfigurationError for that of another mechanism."""
+    """The JAAS string, or an empty one; raises ConfigurationError for the string of another mechanism."""
     text = options.sasl_jaas_config
     if not isinstance(text, Secret) or not text:
         return JaasConfig(module)

@@ -1,13 +1,13 @@
 """OAUTHBEARER: a token names the client (RFC 7628; KIP-255, and KIP-342 for extensions), both halves.
 
-Owns the message, the token as the rest of the product sees it, and the two halves. Where a client's token comes from is
-``tokens``', the broker's check of one is ``json_web_tokens``'. Kafka's counterparts are ``OAuthBearerSaslClient``,
+Owns the message, the token as the rest of the product sees it, and the two halves. A client's token comes from
+``tokens``; ``json_web_tokens`` checks it for the broker. Kafka's counterparts are ``OAuthBearerSaslClient``,
 ``OAuthBearerSaslServer`` and ``OAuthBearerClientInitialResponse``.
 
 Rules:
 
 - A refusal comes as JSON in the server's answer. The client replies ``\\x01``, and the server then fails with the same
-  text; a client that is challenged again raises it itself.
+  text; a client that is challenged again raises the refusal itself.
 - The server's half decides by the time at which it was made: an exchange lasts no longer than a connection's set-up.
 """
 
@@ -40,7 +40,7 @@ __all__ = [
 
 OAUTHBEARER: Final = "OAUTHBEARER"
 MAX_PAIRS: Final = 100
-"""The token and its extensions; a client that sends a hundred thousand wants our memory."""
+"""The most parts of a message, the token and its extensions: a client with a hundred thousand wants our memory."""
 
 _KVSEP: Final = b"\1"
 _KEY: Final = rb"[A-Za-z]+"
@@ -76,7 +76,7 @@ class OAuthBearerToken:
 
 
 def check_extensions(extensions: Mapping[str, str]) -> None:
-    """Raise ConfigurationError for a name or a value that the message has no room for; values are not shown."""
+    """Raise ConfigurationError for a name or a value that cannot be in the message; values are not shown."""
     for name, value in extensions.items():
         if not isinstance(name, str) or not _EXTENSION_NAME.fullmatch(name) or name.lower() == "auth":
             raise ConfigurationError(
@@ -89,7 +89,7 @@ def check_extensions(extensions: Mapping[str, str]) -> None:
 
 
 class OAuthBearerClientState(Enum):
-    """Where the client's half stands; Kafka's names."""
+    """The progress of the client's half; Kafka's names."""
 
     SEND_CLIENT_FIRST_MESSAGE = "send_client_first_message"
     RECEIVE_SERVER_FIRST_MESSAGE = "receive_server_first_message"
@@ -99,7 +99,7 @@ class OAuthBearerClientState(Enum):
 
 
 class OAuthBearerServerState(Enum):
-    """Where the broker's half stands."""
+    """The progress of the broker's half."""
 
     RECEIVE_CLIENT_FIRST_MESSAGE = "receive_client_first_message"
     RECEIVE_CLIENT_MESSAGE_AFTER_FAILURE = "receive_client_message_after_failure"
@@ -147,7 +147,7 @@ class OAuthBearerClientExchange:
         return self._state is _C.COMPLETE
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """The message, ``\\x01`` for a refusal, None for consent; raises SaslAuthenticationFailedError after those."""
+        """The message, ``\\x01`` for a refusal, None for consent; raises SaslAuthenticationFailedError after that."""
         state = self._state
         if state is _C.SEND_CLIENT_FIRST_MESSAGE and not challenge:
             self._change(_C.RECEIVE_SERVER_FIRST_MESSAGE)
@@ -192,7 +192,7 @@ class OAuthBearerServerExchange:
         return self._state is _S.COMPLETE
 
     def respond(self, response: bytes) -> bytes:
-        """No bytes for a token that is valid, JSON for another; raises SaslAuthenticationFailedError after that."""
+        """No bytes for a valid token, JSON for any other; raises SaslAuthenticationFailedError after that."""
         found = _read(response) if len(response) <= MAX_RECEIVE_BYTES else None
         del response  # the token is in it, and frames that raise are shown
         if self._state is _S.RECEIVE_CLIENT_FIRST_MESSAGE and found is not None:

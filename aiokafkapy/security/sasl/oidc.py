@@ -54,7 +54,7 @@ _ASSERTION_FILES: Final = (
 
 
 def provider_for(options: SaslOptions) -> ClientCredentials | JwtBearer | FileToken:
-    """The provider that the options mean; raises ConfigurationError when they mean none, or the extra is missing."""
+    """The provider that the options ask for; raises ConfigurationError without one, or if the extra is missing."""
     url = options.sasl_oauthbearer_token_endpoint_url
     if not url:
         raise ConfigurationError(
@@ -64,7 +64,7 @@ def provider_for(options: SaslOptions) -> ClientCredentials | JwtBearer | FileTo
         )
     try:
         parts = urllib.parse.urlsplit(url)
-        _ = parts.port  # which is looked at only when it is asked for
+        _ = parts.port  # the port is checked only when it is read
     except ValueError:
         parts = urllib.parse.urlsplit("")
     if parts.scheme == "file":
@@ -85,7 +85,7 @@ def provider_for(options: SaslOptions) -> ClientCredentials | JwtBearer | FileTo
 
 
 class FileToken:
-    """The token that is in a file now."""
+    """The present token in a file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -129,7 +129,7 @@ class TokenEndpoint:
     async def token(
         self, form: Mapping[str, Secret[str]] | None, headers: Mapping[str, Secret[str]]
     ) -> OAuthBearerToken:
-        """The token for this form, or that of a GET without one.
+        """The token for this form, or from a GET without a form.
 
         Raises SaslAuthenticationFailedError for a refusal, else KafkaConnectionError.
         """
@@ -314,7 +314,7 @@ def _refusal_words(fields: Mapping[str, Secret[Any]]) -> str:
 
 
 def _existing(option: str, path: str) -> Path:
-    """The file, which is read later and again each time. Raises ConfigurationError when it is not there."""
+    """The file's path, which is read later, each time anew. Raises ConfigurationError if the file is missing."""
     if not os.access(path, os.R_OK) or Path(path).is_dir():
         raise ConfigurationError(f"{option}: the file {path!r} cannot be read: write one that is there")
     return Path(path)
@@ -336,7 +336,7 @@ def _check_assertion(options: SaslOptions) -> None:
 
 
 def _template(path: str | None) -> dict[str, JsonObject]:
-    """Header and claims that are the same in each assertion: KIP-1139's file, ``{"header": {…}, "payload": {…}}``."""
+    """The header and claims common to all assertions, from KIP-1139's file: ``{"header": {…}, "payload": {…}}``."""
     try:
         found = json.loads(Path(path).read_text()) if path else {}
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
 """The options of SASL, with Kafka's names and defaults.
 
-Owns which options there are, and the grammar of those that are lists of pairs; they are checked by the mechanism that
-they are for. Kafka's counterpart is ``SaslConfigs``.
+Owns the list of options, and the grammar of options that are lists of pairs; each mechanism checks its own options.
+Kafka's counterpart is ``SaslConfigs``.
 
 Rule: an object with settings (a client's configuration, a listener) may lack attributes for mechanisms that it does not
 offer: ``SaslOptions.of`` takes the defaults for them. Secrets are put into holders that do not show them.
@@ -31,7 +31,7 @@ class SaslSettings(Protocol):
 
     @property
     def sasl_username(self) -> str | None:
-        """Of PLAIN and SCRAM."""
+        """The user of PLAIN and SCRAM."""
 
     @property
     def sasl_password(self) -> object:
@@ -39,7 +39,7 @@ class SaslSettings(Protocol):
 
     @property
     def sasl_jaas_config(self) -> object:
-        """Kafka's ``sasl.jaas.config``, held as the password is."""
+        """Kafka's ``sasl.jaas.config``, in a holder as the password."""
 
     @property
     def sasl_kerberos_service_name(self) -> str | None:
@@ -116,7 +116,8 @@ _SECRETS: Final = frozenset(field.name for field in fields(SaslOptions) if "Secr
 
 
 def parse_pairs(option: str, text: str) -> dict[str, str]:
-    """``"a=b,c=d"`` as a dict; a comma within a value is written ``\\,``. Raises ConfigurationError for others."""
+    """``"a=b,c=d"`` as a dict; a comma within a value is written ``\\,``. Raises ConfigurationError for any other
+    text."""
     pairs = {}
     for part in filter(str.strip, _UNQUOTED_COMMA.split(text)):
         name, equals, value = part.strip().partition("=")

@@ -1,6 +1,6 @@
 """PLAIN: name and password in one message (RFC 4616), both halves.
 
-Knows nothing of connections: whether the bytes are encrypted is for the caller to have seen to. Kafka's counterparts
+Knows nothing of connections: the caller has to see to the encryption of the bytes. Kafka's counterparts
 are ``PlainSaslServer`` and the JDK's client.
 
 Rule: the client is complete when the server has answered its message, which it does with no bytes.
@@ -29,11 +29,11 @@ __all__ = [
 
 PLAIN: Final = "PLAIN"
 MAX_MESSAGE_BYTES: Final = 16_384
-"""More than any name and password have; some passwords are tokens of several kilobytes."""
+"""Longer than any name and password; some passwords are tokens of several kilobytes."""
 
 
 class PlainClientState(Enum):
-    """Where the client's half stands."""
+    """The progress of the client's half."""
 
     SEND_CREDENTIALS = "send_credentials"
     RECEIVE_ANSWER = "receive_answer"

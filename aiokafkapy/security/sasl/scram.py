@@ -52,7 +52,7 @@ __all__ = [
 MAX_CLIENT_ITERATIONS: Final = 1_000_000
 MAX_MESSAGE_BYTES: Final = 16_384
 _KEPT_SALTS: Final = 8
-"""A cluster has one salt for a user, and another when the password was set again."""
+"""A user has one salt in a cluster, and a second one after a change of the password."""
 
 _GS2_HEADER: Final = b"n,,"
 _PRINTABLE: Final = rb"[\x21-\x2b\x2d-\x7e]+"
@@ -91,7 +91,7 @@ _SERVER_FINAL: Final = re.compile(
 
 
 class ScramClientState(Enum):
-    """Where the client's half stands; Kafka's names."""
+    """The progress of the client's half; Kafka's names."""
 
     SEND_CLIENT_FIRST_MESSAGE = "send_client_first_message"
     RECEIVE_SERVER_FIRST_MESSAGE = "receive_server_first_message"
@@ -101,7 +101,7 @@ class ScramClientState(Enum):
 
 
 class ScramServerState(Enum):
-    """Where the broker's half stands; Kafka's names."""
+    """The progress of the broker's half; Kafka's names."""
 
     RECEIVE_CLIENT_FIRST_MESSAGE = "receive_client_first_message"
     RECEIVE_CLIENT_FINAL_MESSAGE = "receive_client_final_message"
@@ -207,7 +207,7 @@ class ScramClientExchange:
         return self._state is _C.COMPLETE
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """The answer to the server's message; raises SaslAuthenticationFailedError for one that is not right."""
+        """The answer to the server's message; raises SaslAuthenticationFailedError for a wrong one."""
         try:
             if len(challenge) > MAX_MESSAGE_BYTES:
                 raise failed(f"sent {len(challenge):,} bytes, at most {MAX_MESSAGE_BYTES:,} are taken")
@@ -281,7 +281,7 @@ class ScramServerExchange:
         self._tokens = tokens or {}
         self._new_nonce = nonce
         self._state = SCRAM_SERVER_STATES.initial
-        # Between the first message and the final one
+        # between the first message and the final one
         self._owner = ""
         self._credential: ScramCredential | None = None
         self._header = self._first_bare = self._server_first = self._nonce = b""
@@ -359,7 +359,7 @@ class ScramServerExchange:
         return b"v=" + base64.b64encode(self._hash.mac(credential.server_key, signed))
 
     def _refused(self) -> SaslAuthenticationFailedError:
-        """Kafka's text for every failure: a client that is refused does not learn how far it got."""
+        """Kafka's text for every failure, so that a refused client does not learn how far it got."""
         return SaslAuthenticationFailedError(
             "Authentication failed during authentication due to invalid credentials with SASL mechanism "
             + self._hash.name

@@ -4,7 +4,7 @@
 Owns the two hashes, the derivation of keys, and the text form that Kafka stores and its tools take. Knows no message.
 Kafka's counterparts are ``ScramMechanism``, ``ScramCredential``, ``ScramCredentialUtils`` and ``ScramFormatter``.
 
-Rules: keys are compared in constant time; nobody's ``repr`` shows a key; the salt and the iterations are no secret, a
+Rules: keys are compared in constant time; nobody's ``repr`` shows a key; the salt and the iterations are not secret: a
 broker tells them to every client that asks.
 """
 
@@ -95,7 +95,7 @@ def password_bytes(password: Secret[str]) -> Secret[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """Salt, iterations, and the keys that a proof is checked by and the server's signature is made with."""
+    """Salt, iterations, and two keys: one to check a proof by, and one to make the server's signature with."""
 
     salt: bytes
     stored_key: bytes = field(repr=False)

@@ -48,7 +48,7 @@ class Secret(Generic[T]):
 
 
 def _is_equal(one: object, other: object) -> bool:
-    """In constant time for text and bytes."""
+    """Compare in constant time, for text and bytes."""
     if isinstance(one, str) and isinstance(other, str):
         return hmac.compare_digest(one.encode(errors="surrogatepass"), other.encode(errors="surrogatepass"))
     if isinstance(one, bytes) and isinstance(other, bytes):

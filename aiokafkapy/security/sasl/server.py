@@ -1,4 +1,4 @@
-"""The broker's halves, by the name of the mechanism.
+"""Chooses the broker's half of a mechanism, by the mechanism's name.
 
 Owns the choice, and the check that each has its users' credentials. Kafka's counterpart is the server's part of
 ``SaslChannelBuilder``.

@@ -22,7 +22,7 @@ ALGORITHM: Final = "AWS4-HMAC-SHA256"
 
 @dataclass(frozen=True, slots=True)
 class SigningScope:
-    """When, where and for which service something is signed; ``at`` is in seconds since the epoch."""
+    """The time, region and service of a signature; ``at`` is in seconds since the epoch."""
 
     at: float
     region: str

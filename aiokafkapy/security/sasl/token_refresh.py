@@ -1,6 +1,6 @@
-"""When a token is asked for again: before its end, and not before all the others of a fleet.
+"""Decides when a token is asked for again: before its end, and not at the same time as in all the rest of a fleet.
 
-Owns that decision. Knows no token and no clock: times are milliseconds since the epoch. Kafka's
+Knows no token and no clock: times are milliseconds since the epoch. Kafka's
 counterparts are ``ExpiringCredentialRefreshingLogin.refreshMs`` and ``ExpiringCredentialRefreshConfig``.
 """
 
@@ -16,12 +16,12 @@ from .options import SaslOptions
 __all__ = ["RETRY_AFTER_MS", "RefreshPolicy", "refresh_at_ms"]
 
 RETRY_AFTER_MS: Final = 10_000
-"""After a refresh that failed, as in Java: the old token is still good for a while."""
+"""The pause after a refresh that failed, as in Java: the old token is still good for a while."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshPolicy:
-    """Kafka's ``sasl_login_refresh_*``; raises ConfigurationError for a value that Kafka does not take either."""
+    """Kafka's ``sasl_login_refresh_*``; raises ConfigurationError for a value that Kafka would refuse."""
 
     window_factor: float
     window_jitter: float
@@ -51,7 +51,7 @@ class RefreshPolicy:
 
 
 def refresh_at_ms(issued_at_ms: int, expires_at_ms: int, now_ms: int, random: float, policy: RefreshPolicy) -> int:
-    """When to ask for the next token; ``random`` is from 0 to 1.
+    """The time to ask for the next token; ``random`` is from 0 to 1.
 
     At ``window_factor`` of its life, plus jitter, but no later than ``buffer_seconds`` before its end and no sooner
     than ``min_period_seconds`` from now. Both limits are ignored for a token that is too short-lived for

@@ -1,6 +1,6 @@
-"""Keeps the token of one client: asked for ahead of its end, once for all connections.
+"""Keeps the token of one client, which is asked for ahead of its end, once for all connections.
 
-Owns the wait for a provider and the timer for the next token; when that is, ``token_refresh`` decides. Knows no
+Owns the wait for a provider and the timer for the next token; ``token_refresh`` decides its time. Knows no
 protocol. Thin I/O: one of the few modules of this layer that know asyncio and the time. Kafka's counterparts are
 ``OAuthBearerRefreshingLogin`` and ``LoginManager``.
 
@@ -8,8 +8,8 @@ Rules:
 
 - A caller gets a valid token at once, if there is one, however slow or broken the provider is.
 - At most one call of the provider is under way; a connection that gives up its wait does not end it for the others.
-- A provider's error of I/O may pass, and is retriable; any other is a refusal. Its text is its own, and stays in the
-  cause: it might have a secret in it.
+- A provider's error of I/O may pass, and is retriable; any other is a refusal. The error's text stays in the cause: it
+  might have a secret in it.
 - A token without a known end is asked for again by each authentication: nobody knows how long it is good.
 """
 
@@ -35,7 +35,7 @@ __all__ = ["OAuthBearerMechanism", "TokenKeeper", "TokenProvider", "UnsecuredTok
 TokenProvider = Callable[[], Awaitable["OAuthBearerToken | str"]]
 
 FETCH_TIMEOUT: Final = 60.0
-"""Seconds: a call that hangs forever must not be the one that everybody waits for."""
+"""Seconds after which a call that hangs is given up, since everybody waits for it."""
 _LONGEST_TIMER_MS: Final = 24 * 3_600_000
 """A token may be good for years; a loop's timer may not."""
 
@@ -67,7 +67,7 @@ class OAuthBearerMechanism:
         await self._keeper.prepare()
 
     def exchange(self, host: str) -> OAuthBearerClientExchange:
-        """The client's half of one authentication, with the token that there is now."""
+        """The client's half of one authentication, with the present token."""
         token = self._keeper.current
         if token is None:
             raise SaslAuthenticationFailedError("there is no valid token: await prepare() first")
@@ -119,10 +119,10 @@ class TokenKeeper:
         self._clock = clock
         self._random = random
         self._outages = RateLimitedLogger(logger)
-        # The token, and its end when that is known
+        # the token, and its end if that is known
         self._token: OAuthBearerToken | None = None
         self._expires_at_ms: int | None = None
-        # The next one
+        # the next token
         self._fetching: asyncio.Task[KafkaError | None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
@@ -142,7 +142,7 @@ class TokenKeeper:
             return
         task = None if self._is_closed else self._fetch()
         if task is not None:
-            await asyncio.wait((task,))  # which, unlike ``await task``, is not the task's end when it is cancelled
+            await asyncio.wait((task,))  # unlike ``await task``, a cancelled wait() does not cancel the task
         if task is None or task.cancelled():
             raise SaslAuthenticationFailedError("the client is closed: no token is asked for")
         error = task.result()
@@ -207,7 +207,7 @@ class TokenKeeper:
 
     def _on_timer(self, at_ms: int) -> None:
         if self._now_ms() < at_ms:
-            self._arm(at_ms)  # it was farther than a timer goes
+            self._arm(at_ms)  # its time was beyond the reach of a timer
             return
         self._fetch().add_done_callback(self._on_refreshed)
 

@@ -1,4 +1,4 @@
-"""What several mechanisms share: the most bytes that a broker reads, names as RFC 5802 writes them, a failure's words.
+"""The common parts of several mechanisms: the most bytes that a broker reads, RFC 5802's names, a failure's words.
 
 Knows no mechanism and no state.
 """
@@ -24,7 +24,7 @@ def encode_saslname(name: str) -> bytes:
 
 
 def decode_saslname(saslname: bytes) -> str:
-    """The name of bytes that match ``SASLNAME``."""
+    """The name in bytes that match ``SASLNAME``."""
     return saslname.replace(b"=2C", b",").replace(b"=3D", b"=").decode("ascii")
 
 
