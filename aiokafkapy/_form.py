@@ -1,6 +1,6 @@
-"""Which form of the core runs: compiled, or the same modules interpreted.
+"""Selects the form of the core: compiled, or the same modules interpreted.
 
-The hot modules are compiled where a compiler was at hand when the package was built; each also exists as plain Python.
+The hot modules are compiled if a compiler was at hand when the package was built; each also exists as plain Python.
 ``AIOKAFKAPY_INTERPRETED=1`` in the environment, read once at import, makes the process use the plain form of all of
 them: for debugging, for measuring, and so that both forms pass the same tests. It is all or nothing: compiled modules
 know each other's memory layout, so a mixture could not work.
@@ -53,14 +53,14 @@ class CoreFinder:
         if fullname not in self.modules:
             return None
         spec = ModuleSpec(fullname, ExtensionFileLoader(fullname, self.file), origin=self.file)
-        spec.has_location = True  # importlib.util would say so: it is not imported for that
+        spec.has_location = True  # as importlib.util would do, which is not imported just for that
         return spec
 
 
 def install(environment: Mapping[str, str]) -> bool:
     """Make later imports take the compiled form, if there is one and the environment does not refuse it; True if so.
 
-    Raises ImportError where the core is there and cannot be loaded, as it was built for another system.
+    Raises ImportError if the core is there and cannot be loaded, because it was built for another system.
     """
     if environment.get(INTERPRETED_VARIABLE, "") not in ("", "0"):
         return False
@@ -77,7 +77,7 @@ compiled: Final[bool] = install(os.environ)
 """True when the core runs compiled, False when interpreted (asked for, or not compiled at all)."""
 
 
-# No-op stand-ins for Cython's decorators, for the interpreted form.
+# stand-ins for Cython's decorators, without effect, for the interpreted form
 
 
 def freelist(_size: int) -> Callable[[type[T]], type[T]]:

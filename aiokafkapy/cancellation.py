@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
     """The result of ``work``. A call that is cancelled waits for its end all the same, and raises CancelledError then;
-    a second cancellation leaves the work to itself.
+    a second cancellation abandons the work.
     """
     task = asyncio.ensure_future(work)
     try:

@@ -56,7 +56,7 @@ NO_LEADER: Final = -1
 NO_LEADER_EPOCH: Final = -1
 DEFAULT_PORT: Final = 9092
 HIDDEN: Final = "<hidden>"
-"""What stands for a secret where one would be shown."""
+"""The text shown in place of a secret."""
 
 _MAX_PARTITION: Final = 2**31 - 1
 _MAX_STRING: Final = 2**15 - 1
@@ -139,15 +139,15 @@ class ConsumedRecord(NamedTuple):
 
 
 _SHORTEST_BACKOFF: Final = 0.001
-"""Seconds, of any but the first of a back-off of 0."""
+"""Seconds of the second delay of a back-off that begins with 0."""
 
 
 class ExponentialBackoff:
     """Delays that double from ``initial`` to ``maximum`` seconds, each spread by ± ``jitter``
     (KIP-580).
 
-    With ``initial`` 0 the first one is 0, and the next grow from a millisecond. Java's stay 0, which is a busy loop
-    while the cluster is unreachable.
+    With ``initial`` 0 the first delay is 0, and the next ones grow from a millisecond. In Java all stay 0, which is a
+    busy loop while the cluster is unreachable.
     """
 
     __slots__ = ("initial", "jitter", "maximum")
@@ -172,7 +172,7 @@ class ExponentialBackoff:
 def check_topic_name(name: object) -> None:
     """Raise InvalidTopicError unless ``name`` is a valid topic name (``Topic.validate``).
 
-    Called wherever a name comes in: an invalid one must not reach a request, where it would fail other topics.
+    Called for every name that comes in: an invalid one must not reach a request, where it would fail other topics.
     """
     if isinstance(name, str) and _TOPIC_NAME.fullmatch(name) and name not in (".", ".."):
         return
@@ -261,7 +261,7 @@ def _refuse_url(text: str) -> None:
 
 
 def bytes_as_json(data: bytes | None) -> str | dict[Literal["base64"], str] | None:
-    """A record's key, value or header for JSON: as text, or in base64 where it is no UTF-8."""
+    """A record's key, value or header for JSON: as text, or in base64 if it is not UTF-8."""
     if data is None:
         return None
     try:
@@ -278,8 +278,8 @@ def counted(count: int, noun: str) -> str:
 
 
 def integer_of(what: str, given: Any, wanted: str = "an int") -> int:
-    """An int, or anything else with ``__index__``, such as NumPy's integers; a bool is none of these. Raises TypeError
-    that names ``what``, and what is ``wanted``.
+    """An int, or anything else with ``__index__``, such as NumPy's integers, but not a bool. Raises TypeError, whose
+    text has ``what`` and ``wanted``.
     """
     cause = None
     if not isinstance(given, bool) and hasattr(type(given), "__index__"):
@@ -308,7 +308,7 @@ def text_of(what: str, given: object) -> str:
         size = len(given.encode())
     except UnicodeEncodeError:
         raise ValueError(
-            f"{what} has a lone surrogate, which is no character: write text that UTF-8 can hold"
+            f"{what} has a lone surrogate, which is not a character: write text that UTF-8 can hold"
         ) from None
     if size > _MAX_STRING:
         raise ValueError(f"{what} has {size} bytes, and the protocol's limit is {_MAX_STRING}")
@@ -325,14 +325,14 @@ def group_id_of(given: object) -> str:
 
 def topic_partition_of(place: Any) -> TopicPartition:
     """A partition in any client's form: a topic's name and a number, or an object that has both. Raises TypeError or
-    ValueError for anything else, and InvalidTopicError for a name that no topic has.
+    ValueError for anything else, and InvalidTopicError for a name that no topic can have.
     """
     try:
         topic, partition = (place.topic, place.partition) if hasattr(place, "topic") else place
     except (TypeError, ValueError):
-        raise TypeError(f"{place!r} is no partition: expected a topic and a number, as TopicPartition has") from None
+        raise TypeError(f"{place!r} is not a partition: expected a topic and a number, as TopicPartition has") from None
     check_topic_name(topic)
-    topic = str.__str__(topic)  # of an enum's member, too
+    topic = str.__str__(topic)  # also of a member of an enum
     return TopicPartition(topic, number_within(f"the partition of topic {topic!r}", partition, 0, _MAX_PARTITION))
 
 

@@ -1,13 +1,13 @@
 """Options that are declared as pydantic reads them, in classes that can do without pydantic.
 
 Owns the words of such a declaration (``Field``, ``BeforeValidator``, ``AfterValidator``, ``Tag``, ``Discriminator``,
-``Within``), the check of plain values (``checked``), and what makes a pydantic model of a declaration
-(``declarations``). It must not know any option. pydantic takes longer to import than all else that a producer needs,
-and the commonest options are a few numbers and words.
+``Within``), the check of plain values (``checked``), and the making of a pydantic model from a
+declaration (``declarations``). It must not know any option. pydantic takes longer to import than all else that a
+producer needs, and the commonest options are a few numbers and words.
 
-Rules: the declaration is the only place that says what an option takes; ``checked`` says of a value that it is right,
-or that pydantic has to be asked, but never that it is wrong, so every message comes from pydantic. A value that it
-accepts, pydantic accepts with the same result; a test checks all options.
+Rules: the declaration is the only place that says what an option takes; ``checked`` finds that a value is right, or
+that pydantic has to be asked, but never that it is wrong, so every message comes from pydantic. pydantic accepts each
+value that ``checked`` accepts, with the same result; a test checks all options.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ T = TypeVar("T")
 
 
 class Declared:
-    """The base of declarations at run time; for type checkers that is pydantic's ``BaseModel``.
+    """The base of declarations at run time; for type checkers it is pydantic's ``BaseModel``.
 
-    An instance has values that were checked here. It is immutable, and has of a model what this package uses.
+    An instance has values that were checked here. It is immutable, and has the part of a model that this package uses.
     """
 
     model_fields_set: frozenset[str] = frozenset()
@@ -77,7 +77,7 @@ class Field:
 
 
 class _OfPydantic:
-    """Stands for pydantic's class of the same name, where a declaration is read before pydantic is imported."""
+    """Stands for pydantic's class of the same name while a declaration is read before pydantic is imported."""
 
     __slots__ = ("argument",)
 
@@ -135,7 +135,7 @@ def declarations(declared: type, above: type = Declared, *, methods: bool = True
     """The fields, and the methods, of ``declared`` and its bases below ``above``, for the body of a pydantic model:
     ``vars().update(declarations(…))``.
 
-    ``names`` are those in its annotations that its module has for type checkers only.
+    ``names`` has the names in its annotations that its module defines for type checkers only.
     """
     import pydantic
 
@@ -159,7 +159,7 @@ def default_of(options: type, name: str) -> Any:
 
 
 def with_values(declared: type[T], values: Mapping[str, object]) -> T:
-    """An instance with these values, of ``checked``; other options have their defaults."""
+    """An instance with these values, which ``checked`` returned; other options have their defaults."""
     made = object.__new__(declared)
     vars(made).update(values, model_fields_set=frozenset(values))
     return made
@@ -173,7 +173,7 @@ def names_of(declared: type) -> list[str]:
 
 
 def field_options(declared: type, name: str) -> Mapping[str, Any]:
-    """What the ``Field`` of an option says."""
+    """The arguments of an option's ``Field``."""
     notes = get_args(_annotation(declared, name))[1:]
     return next((note.options for note in notes if type(note) is Field), {})
 
@@ -207,7 +207,7 @@ def _annotation(declared: type, name: str) -> object:
         if text is not None and base is not Declared:
             try:
                 found = eval(text, vars(sys.modules[base.__module__])) if isinstance(text, str) else text
-            except NameError:  # that of a type whose module needs pydantic itself
+            except NameError:  # the annotation of a type whose module needs pydantic itself
                 break
             if get_origin(found) is ClassVar:
                 break

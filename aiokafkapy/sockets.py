@@ -1,8 +1,8 @@
 """Sockets, from the making to the event loop, and the networks that stand in for the system's.
 
 Owns the one way in which sockets that we made or accepted become transports, for clients and the dev broker
-(``hand_over``), and which ``Network`` a loop's connections are made in: the system's, unless ``use_network`` gave the
-loop another one, as ``aiokafkapy.testing`` does for connections in memory. It knows neither protocols nor TLS.
+(``hand_over``), and the ``Network`` in which a loop's connections are made: the system's, unless ``use_network`` gave
+the loop another one, as ``aiokafkapy.testing`` does for connections in memory. It knows neither protocols nor TLS.
 
 Rules:
 
@@ -46,10 +46,10 @@ class SocketLike(Protocol):
 
 
 class Network(Protocol):
-    """A network that connections are made in, in place of the system's sockets."""
+    """A network for connections, in place of the system's sockets."""
 
     def new_socket(self, family: int) -> Any:
-        """Not connected; with the methods of ``socket.socket`` that clients call before it is."""
+        """An unconnected socket, with the methods of ``socket.socket`` that clients call before they connect it."""
 
     async def connect(self, sock: SocketLike, address: SocketAddress) -> None:
         """As ``loop.sock_connect``; raises OSError."""
@@ -77,9 +77,9 @@ _networks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Network] = weakr
 
 
 def use_network(loop: asyncio.AbstractEventLoop, network: Network | None) -> None:
-    """Connections and listeners that are made on this loop from now on are in that network; None: the system's.
+    """Make the loop's new connections and listeners in this network from now on; None: in the system's.
 
-    The network, and with it the loop, is kept until it is taken back.
+    The network, and with it the loop, is kept until a call with None.
     """
     if network is None:
         _networks.pop(loop, None)
@@ -93,25 +93,25 @@ def network_of(loop: asyncio.AbstractEventLoop) -> Network | None:
 
 
 def current_network() -> Network | None:
-    """That of the running loop, if one runs."""
+    """The network of the running loop, if one runs."""
     return network_of(asyncio.get_running_loop()) if _networks and asyncio._get_running_loop() is not None else None
 
 
 def new_socket(family: int) -> socket.socket:
-    """Of TCP, not connected. Raises OSError."""
+    """An unconnected socket of TCP. Raises OSError."""
     network = current_network()
     return socket.socket(family, socket.SOCK_STREAM) if network is None else network.new_socket(family)
 
 
 def connections_of(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
-    """The loop as one makes connections with it: it itself, or one that makes them in the loop's network."""
+    """The loop for making connections: this loop itself, or a stand-in that makes them in the loop's network."""
     network = network_of(loop)
     return loop if network is None else cast("asyncio.AbstractEventLoop", _NetworkLoop(loop, network))
 
 
 async def hand_over(sock: socket.socket, transport: Awaitable[tuple[asyncio.BaseTransport, object]]) -> None:
     """Await a ``loop.create_connection(…, sock=sock)`` or ``connect_accepted_socket``; after an error, as after a
-    cancellation, the caller closes ``sock``, which does nothing where the loop has done so.
+    cancellation, the caller closes ``sock``, which does nothing if the loop has done so.
     """
     if not type(asyncio.get_running_loop()).__module__.startswith(("uvloop", "winloop")):
         await transport

@@ -1,4 +1,4 @@
-"""State machines as tables: which state may follow which, checked in one place.
+"""State machines as tables: the states that may follow each state, checked in one place.
 
 Knows nothing of the states' meaning. Each state machine (connection, batch, group, socket server) exports one
 ``StateTable`` beside its enum and changes its state only through ``transition``; the documented diagrams are generated
@@ -19,7 +19,7 @@ S = TypeVar("S", bound=Enum)
 
 
 class StateTable(Generic[S]):
-    """The legal changes of one state machine; ``initial`` is where every instance starts."""
+    """The legal changes of one state machine; ``initial`` is the state in which every instance starts."""
 
     __slots__ = ("changes", "initial", "name", "successors")
 
@@ -60,9 +60,9 @@ class StateTable(Generic[S]):
 
 
 class StateChanges:
-    """The check of a table, for the hot path: it is compiled, which a generic class cannot be.
+    """The check of a table, for the hot path: unlike a generic class, this one can be compiled.
 
-    Searched by identity, for hashing an enum member is a Python call.
+    States are compared by identity, since hashing an enum member is a Python call.
     """
 
     __slots__ = ("_olds", "_successors", "_table")

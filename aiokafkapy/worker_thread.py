@@ -48,7 +48,7 @@ def done_here(
 
 
 def _outcome(function: Callable[[*Arguments], T], *args: *Arguments) -> T:
-    """No future takes a StopIteration: one that a thread gives to it would never be done. As in a coroutine."""
+    """Replace a StopIteration, as a coroutine does: no future takes one, so it would never be done."""
     try:
         return function(*args)
     except StopIteration as error:

@@ -1,10 +1,10 @@
-"""The brokers of a Metadata response, and the cluster's controller, which with KRaft such a response does not tell.
+"""The brokers of a Metadata response, and the cluster's controller, which with KRaft is not in such a response.
 
 Owns the question for the controller; its caller sends. Kafka's counterpart is ``kafka-metadata-quorum``.
 
 Rule: with KRaft, brokers name any of themselves as the controller, since each forwards (KIP-590). The controller is the
-leader of the metadata's quorum (KIP-595), which need not be a broker. Where brokers do not offer that request, as with
-ZooKeeper, their word is true.
+leader of the metadata's quorum (KIP-595), which need not be a broker. If brokers do not offer that request, as with
+ZooKeeper, the controller that they name is the real one.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ async def active_controller(
     """The controller of the cluster that answered ``metadata``; None if there is no controller. A controller that is
     not a broker has no address if the brokers are older than Kafka 3.9.
 
-    Raises ClusterAuthorizationFailedError where we may not describe the cluster, and the errors of ``ask``, which sends
-    a request to any broker: while there is no controller, nobody may answer.
+    Raises ClusterAuthorizationFailedError if we may not describe the cluster, and the errors of ``ask``, which sends
+    a request to any broker: while there is no controller, perhaps none answers.
     """
 
     def build(version: int) -> Message:

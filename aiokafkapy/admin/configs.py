@@ -1,6 +1,6 @@
 """The options of a topic from DescribeConfigs, and changes of them for IncrementalAlterConfigs.
 
-Owns what both requests are made of; ``TopicAdmin`` sends them. Kafka's counterparts are ``ConfigEntry`` and
+Owns the contents of both requests; ``TopicAdmin`` sends them. Kafka's counterparts are ``ConfigEntry`` and
 ``AlterConfigOp``.
 """
 
@@ -17,11 +17,11 @@ __all__ = ["ConfigEntry", "ConfigSource", "ConfigValue", "config_changes", "conf
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
 ConfigValue = str | int | float | bool | list[str] | tuple[str, ...]
-"""What an option may be set to: True is written as ``true``, a list with commas."""
+"""A value that an option may be set to: True is written as ``true``, a list with commas."""
 
 
 class ConfigSource(enum.IntEnum):
-    """Where a value comes from; Kafka's names and numbers."""
+    """The sources of a value; Kafka's names and numbers."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -39,7 +39,7 @@ class ConfigSource(enum.IntEnum):
 
 
 class ConfigEntry(NamedTuple):
-    """An option's value, and where it comes from. That of a sensitive option is None: brokers do not tell it."""
+    """An option's value, and its source. The value of a sensitive option is None: brokers do not give it away."""
 
     name: str
     value: str | None
@@ -66,7 +66,7 @@ def entry_of(entry: Struct) -> ConfigEntry:
 
 
 def config_text(name: str, value: object) -> str:
-    """The value as Kafka reads it; raises TypeError for one that it cannot be."""
+    """The value as Kafka reads it; raises TypeError for an unsupported type."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):

@@ -55,9 +55,9 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check: ``check`` is its kind (``dns``, ``tcp``, ``tls``, ``sasl``, …), ``subject`` where.
+    """The result of one check: ``check`` is its kind (``dns``, ``tcp``, ``tls``, ``sasl``, …), ``subject`` its place.
 
-    ``advice`` is empty where there is nothing to do, or the text contains the remedy. ``facts`` are for programs.
+    ``advice`` is empty when there is nothing to do, or the text contains the remedy. ``facts`` are for programs.
     """
 
     check: str
@@ -68,7 +68,7 @@ class Finding:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, object]:
-        """All of it, as JSON has it."""
+        """The whole finding, as JSON has it."""
         return {
             "check": self.check,
             "subject": self.subject,
@@ -93,9 +93,10 @@ def version_finding(address: str, versions: NodeApiVersions, round_trip_ms: floa
 
 
 def likely_version(versions: NodeApiVersions) -> str:
-    """The release a broker most likely is, from the highest ``metadata.version`` it has, else from its requests' own.
+    """The most likely release of a broker, from its highest ``metadata.version``, else from the versions of its
+    requests.
 
-    Brokers do not tell their version: others than Kafka's may offer anything.
+    Brokers do not tell their release, and other products than Kafka may offer anything.
     """
     _, level = versions.supported_features.get("metadata.version", (0, 0))
     for least, release in _METADATA_LEVELS:
@@ -193,10 +194,10 @@ def is_loopback(host: str) -> bool:
 def advertised_finding(
     node_id: int, address: str, failure: Finding | None, round_trip_ms: float | None, *, is_odd_loopback: bool
 ) -> Finding:
-    """Whether a broker is reached where the cluster says that it is: its ``advertised.listeners``.
+    """Whether a broker is reached at the address that the cluster gives for it: its ``advertised.listeners``.
 
     ``failure`` is the error there; ``is_odd_loopback``: the address is this machine's own, while the cluster was
-    asked for at another.
+    reached at another.
     """
     check, subject = "broker", f"node {node_id} at {address}"
     facts: dict[str, object] = {"node_id": node_id, "address": address, "round_trip_ms": round_trip_ms}

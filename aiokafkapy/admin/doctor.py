@@ -66,7 +66,7 @@ from .topics import description_of
 __all__ = ["Doctor"]
 
 _ATTEMPTS: Final = 2
-"""A listener of the wrong kind is known for one at the second connection: the first is only closed."""
+"""A listener of the wrong kind is recognized at the second connection: the first is only closed."""
 _ROUND_TRIPS: Final = 3
 _AT_ONCE: Final = 16
 """Brokers that are visited at a time."""
@@ -169,7 +169,7 @@ class Doctor:
         try:
             controller = await active_controller(partial(self._ask, link), body)
         except ClusterAuthorizationFailedError:
-            return replace(found, text=f"{found.text}; its controller is told to those who may describe the cluster")
+            return replace(found, text=f"{found.text}; to see its controller takes the right to describe the cluster")
         except KafkaError as error:
             reason = f"no controller: {error}"
         else:
@@ -182,7 +182,7 @@ class Doctor:
         return replace(found, verdict=Verdict.WARNING, text=f"{found.text}; {reason}", advice=advice)
 
     async def _look_at_brokers(self, body: Struct, reached: dict[tuple[str, int], _Visit]) -> None:
-        """Visit each broker where it advertises to be; one that was reached there already is not visited again."""
+        """Visit each broker at its advertised address; one that was reached there already is not visited again."""
         self._step = "visiting the brokers"
         limit = asyncio.Semaphore(_AT_ONCE)
         brokers = sorted(body.brokers, key=lambda one: int(one.node_id))
@@ -220,7 +220,7 @@ class Doctor:
     # internals: one address
 
     async def _visit(self, host: str, port: int, tell: Callable[[Finding], object] = lambda finding: None) -> _Visit:
-        """DNS, TCP, TLS, SASL and ApiVersions at one address, up to the one that fails; ``tell`` has each finding at
+        """DNS, TCP, TLS, SASL and ApiVersions at one address, up to the step that fails; ``tell`` gets each finding at
         once.
         """
         visit = _Visit(format_address(host, port), tell)
@@ -251,7 +251,7 @@ class Doctor:
         return addresses
 
     async def _connect(self, dialer: Dialer, addresses: list[Address], visit: _Visit) -> Address | None:
-        """The first address that accepts; all are tried, so that one that is dead is seen."""
+        """The first address that accepts; all are tried, so that a dead one is noticed."""
         times, failures = {}, {}
         first = None
         for address in addresses:
@@ -272,13 +272,14 @@ class Doctor:
             return None
         text = "connected in " + ", ".join(f"{taken:g} ms ({place})" for place, taken in times.items())
         if failures:
-            # localhost is two addresses, and a broker is often at one of them only: clients go on to the next at once.
+            # localhost has two addresses, and a broker often listens at one of them only: clients go on to the next at
+            # once.
             text += f"; not at {refused}"
         visit.ok("tcp", text, facts)
         return first
 
     async def _check_tls(self, dialer: Dialer, address: Address, host: str, port: int, visit: _Visit) -> bool:
-        """Do a handshake and look at the certificate; True when there is nothing against going on."""
+        """Do a handshake and look at the certificate; True when nothing speaks against going on."""
         contexts = self.config.new_tls_contexts()
         if contexts is None:
             return True
@@ -309,7 +310,7 @@ class Doctor:
         return True
 
     async def _meet_broker(self, host: str, port: int, visit: _Visit) -> None:
-        """Connect as a client does, with credentials where there are any, and see how quickly it answers."""
+        """Connect as a client does, with credentials if there are any, and measure how quickly the broker answers."""
         try:
             async with self._link(host, port) as link:
                 versions, visit.round_trip_ms = await self._round_trip(link)
@@ -335,7 +336,7 @@ class Doctor:
         return versions, best
 
     def _step_of(self, error: KafkaError) -> str:
-        """The step of a connection that ended with this."""
+        """The step in which a connection ended with this error."""
         if isinstance(error, SslAuthenticationFailedError):
             return "tls"
         if isinstance(error, AuthenticationFailedError) or self.config.uses_sasl:
@@ -378,7 +379,7 @@ class Doctor:
 
 _SEE_LOG: Final = "see the broker's log"
 _NO_BROKER: Final = "is it a Kafka broker that listens there, and does security_protocol say how?"
-# By Kafka's error codes.
+# by Kafka's error codes
 _TOPIC_ADVICE: Final[Mapping[int | None, str]] = {
     UnknownTopicOrPartitionError.code: (
         "create it: aiokafkapy topics create TOPIC --partitions N; or let the broker do it (auto.create.topics.enable)"

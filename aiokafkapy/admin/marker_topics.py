@@ -1,10 +1,10 @@
-"""Topics that remember commits, one record for each key: made where they are missing, and looked at.
+"""Topics that remember commits, one record for each key: their creation when missing, and their check.
 
-Owns how such a topic is made. The meaning of its records, and of a missing or unfit one, is the caller's: Spark's
-sink and the outbox. Kafka's counterpart is ``__transaction_state``.
+Owns the creation of such a topic. The callers, Spark's sink and the outbox, know the meaning of its records, and of a
+missing or unfit topic. Kafka's counterpart is ``__transaction_state``.
 
-Rules: compacted, with small segments, because the one that is written to is not compacted; as safe as Kafka's own topic
-of transactions where the cluster has three nodes. With one copy, which is a broker's default for a new topic, nothing
+Rules: compacted, with small segments, because the active segment is not compacted; as safe as Kafka's own topic
+of transactions if the cluster has three nodes. With one copy, which is a broker's default for a new topic, nothing
 could be committed while its node is away.
 """
 
@@ -28,8 +28,8 @@ SECONDS_TO_ABORT: Final = 60.0
 
 
 async def create_marker_topic(admin: TopicAdmin, name: str) -> TopicDescription:
-    """Make the topic, of one partition; returns it also where somebody else was quicker. Call it when ``admin`` has
-    found that it is missing, and so knows the cluster's nodes. Raises as ``TopicAdmin.create``.
+    """Make the topic, of one partition; returns it also if somebody else was quicker. Call it when ``admin`` has
+    found that the topic is missing, and so knows the cluster's nodes. Raises as ``TopicAdmin.create``.
     """
     replication: dict[str, Any] = {"configs": CONFIGS}
     if len(admin.metadata.cluster.nodes) >= REPLICAS:
@@ -41,8 +41,8 @@ async def create_marker_topic(admin: TopicAdmin, name: str) -> TopicDescription:
 
 
 async def unfit_policy(admin: TopicAdmin, name: str) -> str | None:
-    """The cleanup.policy of a topic that forgets records after a time, as one that a broker made on its own does; None
-    for one that is compacted. Raises TopicAuthorizationFailedError where that may not be seen.
+    """The cleanup.policy of a topic that forgets records after a time, as an auto-created topic does; None for a
+    compacted one. Raises TopicAuthorizationFailedError if we may not see it.
     """
     policy = (await admin.configs(name)).get("cleanup.policy")
     return None if policy == "compact" else policy or "delete"

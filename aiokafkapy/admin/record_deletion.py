@@ -6,7 +6,7 @@ and calls ``ask`` again while partitions fail for a moment. Kafka's counterpart 
 Rules:
 
 - Partitions succeed or fail by themselves: only those that failed for a moment are asked for again.
-- A partition that is not there has failed for good, though elsewhere its error is one that passes.
+- A partition that is not there has failed for good, though its error passes elsewhere.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RecordDeletion:
         self.offsets: dict[TopicPartition, int] = {}
         for place, offset in offsets.items():
             tp = topic_partition_of(place)
-            # Which offsets there are, the broker knows.
+            # The broker checks the range.
             self.offsets[tp] = number_within(f"the offset of {tp}", offset, -MAX_LONG, MAX_LONG)
         self._send = send
         self._metadata_of = metadata_of
@@ -119,8 +119,8 @@ class RecordDeletion:
 
 
 def _leaders_of(response: Struct) -> dict[TopicPartition, Node | KafkaError]:
-    """The leader of each partition of a Metadata response, or why there is none; -1 stands for a topic's partitions
-    where the topic has an error.
+    """The leader of each partition of a Metadata response, or the error in its place; -1 stands for all partitions of a
+    topic with an error.
     """
     nodes = nodes_of(response)
     leaders: dict[TopicPartition, Node | KafkaError] = {}

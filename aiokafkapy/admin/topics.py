@@ -72,7 +72,7 @@ class ClusterDescription(NamedTuple):
 
     cluster_id: str | None
     controller: Node | None
-    """The active one; with KRaft perhaps no broker. None where there is none, and where we may not describe it."""
+    """The active controller; with KRaft perhaps not a broker. None if there is none, or we may not describe it."""
     nodes: tuple[Node, ...]
 
 
@@ -145,7 +145,7 @@ class TopicAdmin:
     async def describe_existing(
         self, names: Collection[str], timeout: float | None = None
     ) -> dict[str, TopicDescription]:
-        """Those of these topics that exist, by name, from one request. Raises InvalidTopicError,
+        """The topics among these that exist, by name, from one request. Raises InvalidTopicError,
         TopicAuthorizationFailedError, or another error of a topic, and KafkaTimeoutError after ``timeout`` seconds.
         """
         if isinstance(names, str):
@@ -192,7 +192,7 @@ class TopicAdmin:
             check_topic_name(topic)
         resources = [
             {"resource_type": TOPIC_RESOURCE, "resource_name": name, "configuration_keys": None}
-            for name in dict.fromkeys(topics)  # Kafka refuses one that is named twice
+            for name in dict.fromkeys(topics)  # Kafka refuses a topic that is named twice
         ]
 
         def build(version: int) -> Message:
@@ -245,7 +245,7 @@ class TopicAdmin:
         self, offsets: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """Delete the records before these offsets (KIP-107); returns each partition's first offset afterwards. An
-        offset of -1 is the high watermark: all records that are there.
+        offset of -1 is the high watermark: all present records.
 
         Each partition's leader is asked, and partitions succeed or fail by themselves; then the first error is raised,
         with its topic and partition: OffsetOutOfRangeError for an offset past the end, UnknownTopicOrPartitionError,
@@ -375,7 +375,7 @@ class TopicAdmin:
         return int(min(self._limit(timeout) * 1000, MAX_INT))
 
     def _limit(self, timeout: float | None) -> float:
-        """A call's time-out, by default the admin's. Raises TypeError and ValueError for what is not one."""
+        """A call's time-out, by default the admin's. Raises TypeError and ValueError for anything else."""
         seconds = timeout_of("TopicAdmin", timeout)
         return self.timeout if seconds is None else seconds
 
@@ -447,7 +447,7 @@ class TopicAdmin:
         spent: float = 0.0,
         attempts: int = ATTEMPTS,
     ) -> T:
-        """Return the result of ``ask``, which is given the seconds that it may take."""
+        """Return the result of ``ask``, which gets the seconds that it may take."""
         limit = self._limit(timeout)
         seconds = attempt_timeout(limit - spent, self.config.request_timeout_ms / 1000, attempts)
         return await retry_until(
@@ -461,7 +461,7 @@ class TopicAdmin:
 
 
 class _Call(NamedTuple):
-    """A call of several requests, which share its time-out: that time-out as it was given, and when the call began."""
+    """A call of several requests, which share its time-out: the time-out as given, and the call's beginning."""
 
     timeout: float | None
     begun: float
@@ -494,7 +494,7 @@ def description_of(topic: Struct) -> TopicDescription:
 
 
 def _count_of(name: str, given: object, most: int) -> int:
-    """A number as the request has room for it; whether it makes sense is the broker's to say."""
+    """A number that fits into the request; the broker decides whether it makes sense."""
     number = integer_of(name, given)
     if not -1 <= number <= most:
         raise ValueError(f"{name}={given!r:.40}: write a number up to {most:,}, or -1 for the broker's default")

@@ -5,8 +5,8 @@ Owns a ``LoopThread`` and the producer on it, made by the first call that needs 
 
 Rules:
 
-- It may be made at a module's head: nothing is started by that. In the child of a fork, as Celery's and gunicorn's
-  workers are, it is as new; records that the parent had sent are the parent's.
+- It may be made at the head of a module, since that starts nothing. In the child of a fork, such as a worker of Celery
+  or gunicorn, it is as new; the parent keeps the records that it had sent.
 - ``send`` returns before the record is delivered. Accepted records are sent at the end of ``with``, by ``close``, and
   at the end of the program, or of a process of multiprocessing's, for up to ``AT_EXIT_SECONDS``.
 """
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["AT_EXIT_SECONDS", "BlockingProducer"]
 
 AT_EXIT_SECONDS: Final = 10.0
-"""How long the end of the program waits for records that are not delivered yet."""
+"""Seconds for which the end of the program waits for records that are not delivered yet."""
 
 AFTER_POOLS: Final = 0
 """The priority among multiprocessing's finalizers: behind its pools (15), whose callbacks may still send."""
@@ -81,7 +81,7 @@ class BlockingProducer(Generic[K, V]):
             value_serializer=value_serializer,
             **options,
         )
-        # The loop's thread: once the producer is started on it, and while it starts
+        # the loop's thread once the producer is started on it, and the start in progress
         self._thread: LoopThread | None = None
         self._starting: _Start | None = None
         self._is_closed = False
@@ -229,7 +229,7 @@ class BlockingProducer(Generic[K, V]):
         else:
             _run(thread, scope.__aexit__(None, None, None))
 
-    # looking
+    # queries
 
     def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """As ``KafkaProducer.partitions_for``: blocks for ``max_block_ms`` at most."""
@@ -323,7 +323,7 @@ class BlockingProducer(Generic[K, V]):
         return thread
 
     def _looked_at(self, look: Callable[[], T]) -> T:
-        """On the loop, where nothing changes meanwhile; here, when there is none."""
+        """Call it on the loop, where nothing changes meanwhile, or here when there is no loop."""
 
         async def called() -> T:
             return look()
@@ -335,7 +335,7 @@ class BlockingProducer(Generic[K, V]):
         return look()
 
     def _forked(self) -> object:
-        """This is the child: return the parent's objects, which must be neither touched nor freed."""
+        """Begin anew in the child; returns the parent's objects, which must be neither touched nor freed."""
         inherited = (self._producer, self._thread, self._starting, self._lock)
         self._producer = KafkaProducer(config=self._producer.config)
         self._thread = self._starting = None
@@ -349,8 +349,8 @@ class BlockingProducer(Generic[K, V]):
 
 
 class _Start:
-    """An attempt to start, for all threads that call meanwhile: with one each, one after the other, the last of N
-    would wait N times ``max_block_ms`` for brokers that are away.
+    """An attempt to start, shared by all threads that call meanwhile: with an attempt for each, one after the other,
+    the last of N would wait N times ``max_block_ms`` for brokers that are away.
     """
 
     __slots__ = ("_by", "_outcome", "thread")
@@ -361,14 +361,14 @@ class _Start:
         self._outcome: concurrent.futures.Future[None] = concurrent.futures.Future()
 
     def wait(self) -> None:
-        """Until it has ended; raises its error, unless that was an interrupt of its thread alone."""
+        """Wait for its end; raises its error, unless that only interrupted the starting thread."""
         self.thread.check_caller()
         if self._by == threading.get_ident():
             raise ProducerNotStartedError("called in a signal's handler, while the call that it interrupts connects")
         self._outcome.result()
 
     def end(self, error: BaseException | None) -> None:
-        """Let those go on that wait."""
+        """Let the waiting threads go on."""
         if isinstance(error, Exception):
             self._outcome.set_exception(error)
         else:
@@ -376,7 +376,7 @@ class _Start:
 
 
 def _run(thread: LoopThread, coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a call of the producer's."""
+    """The result of a call of the producer."""
     try:
         return thread.run(coroutine)
     except LoopEndedError:
@@ -386,7 +386,7 @@ def _run(thread: LoopThread, coroutine: Coroutine[Any, Any, T]) -> T:
 
 _all: Final[weakref.WeakSet[BlockingProducer[Any, Any]]] = weakref.WeakSet()
 _closes_at_the_end_of: int | None = None
-"""The process, a child of multiprocessing's, one of whose finalizers closes the producers."""
+"""The process id of a multiprocessing child that has a finalizer to close the producers."""
 
 
 def _close_all() -> None:

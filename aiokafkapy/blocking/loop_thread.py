@@ -8,8 +8,8 @@ Rules:
 - A wait that is interrupted takes the coroutine along: it is cancelled, and has ended when the interrupt goes on.
 - Nobody waits for a loop that has ended: ``stop`` gives the coroutines on it a moment to end by themselves, cancels the
   rest, and each that did not end, or comes too late, raises LoopEndedError.
-- SystemExit and KeyboardInterrupt, which end a loop of asyncio's, do not end this one, which is nobody's program: a
-  coroutine's are its caller's, a callback's are told to the loop's exception handler, as its other errors are.
+- SystemExit and KeyboardInterrupt, which end a loop of asyncio's, do not end this one, which is no program of its own:
+  those of a coroutine go to its caller, those of a callback to the loop's exception handler, as other errors do.
 - In the child of a fork there is no such thread. Its owner forgets it there, and neither closes nor frees it:
   its sockets and its poller are the parent's.
 """
@@ -28,10 +28,10 @@ from ..event_loops import new_event_loop
 __all__ = ["ENDING_SECONDS", "Job", "LoopEndedError", "LoopThread"]
 
 ENDING_SECONDS: Final = 30.0
-"""How long an interrupted thread waits for its coroutine to end."""
+"""Seconds for which an interrupted thread waits for its coroutine to end."""
 LAST_MOMENT: Final = 1.0
-"""Seconds that a stopped loop gives its coroutines before they are cancelled: their objects are closed, so all they
-have to do is to tell it."""
+"""Seconds that a stopped loop gives its coroutines before they are cancelled: their objects are closed, so they
+only have to report that."""
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class LoopThread:
     def __init__(self, name: str = "aiokafkapy") -> None:
         self.loop = new_event_loop()
         self.is_cutting_off = False
-        # Jobs without an outcome. One that is in here before the loop is closed gets it.
+        # Jobs without an outcome. Each job that is here before the loop is closed gets one.
         self.jobs: set[Job[Any]] = set()
         self._is_stopped = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -155,7 +155,7 @@ class Job(Generic[T]):
             concurrent.futures.wait([self._outcome], ENDING_SECONDS)
 
     def lose(self) -> None:
-        """The loop is closed, and will not come to its end."""
+        """The loop is closed, and the coroutine will not end by itself."""
         if self._task is None:
             self._coroutine.close()
         self._outcome.set_exception(LoopEndedError())
@@ -179,7 +179,7 @@ class Job(Generic[T]):
 
     def _ended(self, task: asyncio.Task[T | None]) -> None:
         self._thread.jobs.discard(self)
-        self._coroutine.close()  # it never began where its task was cancelled before
+        self._coroutine.close()  # it never began if its task was cancelled before
         if task.cancelled():
             is_cut_off = self._thread.is_cutting_off
             self._outcome.set_exception(LoopEndedError() if is_cut_off else concurrent.futures.CancelledError())
