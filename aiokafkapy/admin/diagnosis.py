@@ -93,8 +93,7 @@ def version_finding(address: str, versions: NodeApiVersions, round_trip_ms: floa
 
 
 def likely_version(versions: NodeApiVersions) -> str:
-    """The most likely release of a broker, from its highest ``metadata.version``, else from the versions of its
-    requests.
+    """The most likely release of a broker, by its highest ``metadata.version``, else by its requests' versions.
 
     Brokers do not tell their release, and other products than Kafka may offer anything.
     """

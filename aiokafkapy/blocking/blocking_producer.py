@@ -147,8 +147,8 @@ class BlockingProducer(Generic[K, V]):
     ) -> concurrent.futures.Future[RecordMetadata]:
         """Send one record; ``future.result(timeout)`` waits for its outcome.
 
-        The arguments are those of ``KafkaProducer.send``; the record's error, also for a wrong argument, is the
-        future's. Blocks while 1,000 records are not accepted yet; Ctrl-C then withdraws the record. In a future's
+        The arguments are those of ``KafkaProducer.send``; the future gets the record's error, also for a wrong
+        argument. Blocks while 1,000 records are not accepted yet; Ctrl-C then withdraws the record. In a future's
         callback it never blocks, and raises BufferExhaustedError instead. The first call connects: while no broker
         answers it blocks for ``max_block_ms`` at most, and raises the errors of ``start``.
         """

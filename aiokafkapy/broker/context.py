@@ -12,8 +12,7 @@ Rules:
 - ``now`` is loop time and is passed down; ``timestamp_ms()`` is wall time and only ever ends up inside records.
 - A handler is synchronous. A handler that must wait returns a future, and the request waits for it; when the
   connection ends first, that future is cancelled: check ``done()`` before resolving it.
-- A handler asks ``may`` or ``check_right`` about each thing that it changes or shows, before it reveals whether that
-  exists.
+- A handler asks ``may`` or ``check_right`` about each thing that it changes or shows, before it reveals that it exists.
 - Faults of a whole request are applied around the handler, which never sees them; those narrowed to a topic or
   partition are the handler's to apply, by asking ``topic_error`` for each partition it serves.
 """
@@ -276,8 +275,8 @@ class RequestContext:
     def topic_error(self, topic: str, partition: int | None = None, *, after: bool = False) -> int:
         """The error code that ``controls.fail_next`` has set for this partition, 0 for none.
 
-        To be asked once per partition and before anything is changed; with ``after=True`` (Produce: after the batch was
-        appended) for those that are to fail although the work was done.
+        To be asked once per partition and before anything is changed; with ``after=True`` (Produce: after the append)
+        it is the error of a request whose work was done.
         """
         return self.state.faults.topic_error(self, topic, partition, after=after)
 

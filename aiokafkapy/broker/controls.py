@@ -197,7 +197,7 @@ class Controls:
 
     @_watched
     def clean_logs(self) -> None:
-        """Drop the records that topics keep no longer (retention), and compact all of those that are compacted, now."""
+        """Drop the records past their topics' retention, and compact all topics that are compacted, now."""
         self._cluster.clean_logs()
 
     @_watched

@@ -5,8 +5,7 @@ Owns them; ``network.client_quotas`` measures. Knows no request and no clock. Ka
 
 Rules:
 
-- an entity is a user, a client id, or both; None in place of a name is the default for users or client ids without a
-  quota;
+- an entity is a user, a client id, or both; None in place of a name is the default for names without a quota;
 - the most specific entity that has the quota counts: user with client id before user before client id, each name before
   its default. Clients of one entity share its quota, but the default of client ids is for each client id by itself;
 - without such a quota the broker's own option counts, for each client id. Quotas are forgotten in a restart.

@@ -89,7 +89,7 @@ class EndpointOptions(NamedTuple):
 class Endpoint:
     """A listener with its name and all of its options; the same one on every node.
 
-    ``sockets``: those of nodes by number that listen already; a node that starts takes its own. ``tls`` is None without
+    ``sockets``: listening sockets by the node's number; a node that starts takes its own. ``tls`` is None without
     TLS.
     """
 

@@ -103,8 +103,7 @@ class RequestPipeline:
         future: asyncio.Future[ClientResponse] | None = None,
         is_internal: bool = False,
     ) -> None:
-        """Encode the request, add it to those in flight, write it. ``is_internal``: the request is one of the client's
-        own.
+        """Encode the request, add it to those in flight, write it. ``is_internal``: the client itself asks.
 
         Raises SerializationError if it cannot be encoded; no state has changed then.
         """

@@ -54,8 +54,7 @@ class IsolatedTopics:
         return next((group.topics for group in self._groups if group.retry_at <= now), ())
 
     def suspect(self, names: Collection[str], now: float) -> None:
-        """A broker closed the connection on a request for these, while the cluster had answered the request before
-        it."""
+        """A broker closed the connection on a request for these, though the cluster had answered the last request."""
         group = next((group for group in self._groups if names == group.topics), None)
         if group is None:
             group = _Group(set(names) - self.names)

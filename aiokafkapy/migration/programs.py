@@ -246,8 +246,7 @@ class _Program:
                     yield key.lineno, name
 
     def _assigned(self, name: str, taker: ast.Dict | None) -> ast.Dict | None:
-        """The last dictionary of this name; for one that ``taker`` takes in, the last before ``taker``, if there is
-        one."""
+        """The last dictionary of this name; if ``taker`` takes it in, the last before ``taker``, if there is one."""
         found = self._dictionaries.get(name, [])
         earlier = [one for one in found if taker is not None and _position(one) < _position(taker)]
         return next(reversed(earlier or found), None)

@@ -413,8 +413,7 @@ cdef class ArrowRows:
     cdef bint _sort(self) noexcept nogil:
         """Put the rows into the order of their lanes, by counting. True when they are all in one: then nothing is done.
 
-        ``_lane_ends`` has the number of rows of each lane before the call, and the position after its last row
-        afterwards.
+        ``_lane_ends`` has the number of rows of each lane, and after the call the position after its last row.
         """
         cdef Py_ssize_t index
         cdef int32_t place = 0

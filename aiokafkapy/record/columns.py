@@ -73,8 +73,7 @@ class BytesColumn(NamedTuple):
 
 
 class HeadersColumn(NamedTuple):
-    """A list of headers for each row: SMALL or LARGE ``offsets`` into ``names`` and ``values``, which have equal
-    length."""
+    """A list of headers for each row: SMALL or LARGE ``offsets`` into ``names`` and ``values``, in pairs."""
 
     layout: Layout
     length: int

@@ -160,7 +160,7 @@ _INLINE_LIMITS: Final = {
     Compression.LZ4: ((2, 16 * 1024), (5, 6 * 1024), (17, 4 * 1024)),
     Compression.ZSTD: ((-1, 24 * 1024), (2, 16 * 1024), (4, 10 * 1024), (7, 4 * 1024), (9, 2 * 1024), (22, 1024)),
 }
-"""For each codec with levels: the limit up to each level; of lz4, the high compressor's."""
+"""For each codec with levels: pairs of a level and the limit up to that level; for lz4, in its high compressor."""
 
 QUICK: Final = 4
 """The factor from ``inline_limit`` to ``quick_limit``. A thread takes the GIL before and after its work; while the loop
@@ -398,8 +398,8 @@ def _cramjam() -> ModuleType:
 
 
 def _decompress_growing(codec: Compression, data: Buffer, max_size: int) -> bytearray:
-    """Decompress into larger and larger buffers: the library does not tell the size beforehand, and fails when a buffer
-    is full.
+    """Decompress into larger and larger buffers: the library does not tell the size beforehand, and fails on a
+    full one.
     """
     module, expansion = (
         (_cramjam().lz4, LZ4_MOST_EXPANSION) if codec is Compression.LZ4 else (_cramjam().zstd, ZSTD_MOST_EXPANSION)

@@ -87,7 +87,7 @@ class ClassicMembers:
         return SyncResult(0, assignment, request.protocol_type, request.protocol_name)
 
     def heartbeat(self, group: ConsumerGroup, identity: MemberIdentity) -> None:
-        """Note that a member lives. Raises RebalanceInProgressError when it must join again, or an error when it is
+        """Note that a member lives. Raises RebalanceInProgressError when it must join again, another error if
         unknown."""
         member, _ = _member_of_generation(group, identity)
         self._manager.rearm(group, member)

@@ -189,7 +189,7 @@ class GroupCoordinator:
             self._rebalancer.assign(group, request.assignments)
 
     def heartbeat(self, identity: MemberIdentity) -> None:
-        """Note that a member lives. Raises RebalanceInProgressError when it must join again, or an error when it is
+        """Note that a member lives. Raises RebalanceInProgressError when it must join again, another error if
         unknown."""
         found = self._groups.get(identity.group_id)
         if isinstance(found, ConsumerGroup):

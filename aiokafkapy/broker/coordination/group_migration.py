@@ -157,7 +157,7 @@ class GroupMigration:
         member.instance_id = old.group_instance_id
         member.rebalance_timeout = old.rebalance_timeout
         member.classic = ClassicMembership(old.session_timeout, old.protocols)
-        # The leader assigned them, not we: a partition that it gave to two members is the first one's.
+        # The leader assigned them, not we: of two members with the same partition the first keeps it.
         owned = {place for place, _ in made.owners()}
         made.add_reconciled(member, group.generation_id, by_id(partitions, self._topics) - owned)
 

@@ -252,8 +252,7 @@ class _Parser:
         return found
 
     def _flags(self, start: int) -> bool:
-        """Read ``i``, ``-s`` and so on; returns whether that was the whole group; then they hold to the end of the
-        outer one."""
+        """Read ``i``, ``-s`` and so on; whether that was the whole group, and they hold to the end of the outer one."""
         is_on = True
         while self.position < len(self.text):
             flag = self.text[self.position]

@@ -267,8 +267,7 @@ class TransactionCoordinator:
         return min((each.deadline for each in self if each.deadline is not None), default=None)
 
     def expire(self, now: float, transactional_id: str | None = None) -> int:
-        """Abort the transactions that are over their time, or that of one id; returns their number.
-        KafkaStorageError."""
+        """Abort the transactions that are over their time, or one id's; returns their number. KafkaStorageError."""
         expired = [
             each
             for each in self

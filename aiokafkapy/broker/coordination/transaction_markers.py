@@ -32,7 +32,7 @@ __all__ = ["COORDINATOR_EPOCH", "TransactionMarkers"]
 logger = get_logger()
 
 COORDINATOR_EPOCH: Final = 0
-"""All nodes share one coordinator, which never moves in fact."""
+"""Constant: all nodes share one coordinator, which never really moves."""
 
 
 class TransactionMarkers:

@@ -115,8 +115,7 @@ class Faults:
         self.counts[api_key, node_id] += 1
 
     def intercept(self, request: FaultyRequest, body: Struct) -> Any:
-        """The answer of the function given to ``on_request``; None without a function, or when it lets the request
-        pass."""
+        """The answer of the function given to ``on_request``; None without one, or when it lets the request pass."""
         function = self.interceptors.get(request.api_key)
         return None if function is None else function(request, body)
 

@@ -227,8 +227,7 @@ class _Fetch:
         return self.context.state.selects_by_rack and self.context.api_version >= RACK_FROM_VERSION
 
     def _nearer_replica(self, partition: Partition) -> int:
-        """The replica that the leader recommends: one in the client's rack, unless the leader is in that rack
-        itself."""
+        """The replica that the leader recommends: one in the client's rack, unless the leader is there itself."""
         state = self.context.state
         rack = getattr(self.body, "rack_id", "")
         if not rack or not self._may_follow() or partition.leader != self.context.node_id:

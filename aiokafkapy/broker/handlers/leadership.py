@@ -86,8 +86,8 @@ def find_partition(topic: Topic, index: int) -> Partition:
 def check_leader(
     context: RequestContext, partition: Partition, leader_epoch: int = NO_EPOCH, *, followers_too: bool = False
 ) -> None:
-    """Raise unless this node leads (or, with ``followers_too``, is a replica), and the client's epoch (-1: it gave
-    none) is the partition's.
+    """Raise unless this node leads (or, with ``followers_too``, is a replica), and the client's epoch, unless it
+    is -1 (none), is the partition's.
 
     FencedLeaderEpochError, UnknownLeaderEpochError or NotLeaderOrFollowerError, as Java in this order.
     """

@@ -3,7 +3,7 @@
 versions: 0-5
 kept: all of it
 dropped: nothing
-notes: the answer waits for the leader's. v3+ have the instance id, v5 the protocol, which must be there and be the
+notes: the answer waits for the leader's. v3+ have the instance id, v5 the protocol, which must be given, and be the
     group's.
 """
 

@@ -9,8 +9,8 @@ Rules, as there:
 - one ACL that denies outweighs all that allow;
 - READ, WRITE, DELETE and ALTER imply DESCRIBE, and ALTER_CONFIGS implies DESCRIBE_CONFIGS; only in ACLs that allow:
   to deny READ does not deny DESCRIBE;
-- where no ACL decides, the answer is no; with ``allow.everyone.if.no.acl.found`` it is yes for resources without any
-  ACL.
+- where no ACL decides, the answer is no; with ``allow.everyone.if.no.acl.found`` it is yes for a resource without
+  an ACL.
 """
 
 from __future__ import annotations

@@ -53,8 +53,7 @@ class LogCleaner:
         return dirty >= float(log.config.value("min.cleanable.dirty.ratio")) * total
 
     def compact(self, timestamp_ms: int, *, even_active: bool = True) -> int:
-        """Compact at this wall time; returns the number of bytes freed. Raises KafkaStorageError, and
-        CorruptMessageError."""
+        """Compact at this wall time; returns the bytes freed. Raises KafkaStorageError, and CorruptMessageError."""
         log = self._log
         end = self._cleanable_end(timestamp_ms, even_active=even_active)
         if end <= log.start_offset:

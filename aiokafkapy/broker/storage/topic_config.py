@@ -98,8 +98,7 @@ class TopicConfig:
 
 
 def check_defaults(broker: BrokerConfig) -> None:
-    """Raise ConfigurationError for a broker's option that is the default of topics and has a value no topic can
-    have."""
+    """Raise ConfigurationError for a broker's option that gives topics a default which no topic can have."""
     for option in TOPIC_OPTIONS.values():
         if option.broker_option is None:
             continue

@@ -423,8 +423,7 @@ class TopicRegistry:
     # disk
 
     def _save(self, topic: Topic) -> None:
-        """Write a change to disk. Raises KafkaStorageError; then the file is as it was, and the caller undoes the
-        change."""
+        """Write a change to disk. Raises KafkaStorageError; then the caller undoes the change in memory."""
         topic.descriptions.clear()
         if topic.folder is None:
             return

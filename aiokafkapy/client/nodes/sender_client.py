@@ -15,8 +15,7 @@ __all__ = ["SenderClient"]
 
 
 class SenderClient:
-    """The part of ``NetworkClient`` that the Sender uses. ``wakeup`` is called when the Sender may have something to
-    do."""
+    """The part of ``NetworkClient`` that the Sender uses. ``wakeup`` is called when the Sender may have work."""
 
     __slots__ = ("wakeup",)
 

@@ -6,8 +6,7 @@ has the names; the configuration checks the values, and the names that no client
 Rules:
 
 - A translation changes no result: an option without an exact counterpart is ignored only where its loss changes
-  neither records nor the security of a connection, and one warning names all ignored ones. Others are refused with
-  advice.
+  neither records nor the security of a connection, and one warning names them all. Others are refused with advice.
 - A foreign option that restates our own behaviour, or has no value (``interceptor.classes=``), is passed over.
 - Two names of one option have to agree.
 """
@@ -179,8 +178,7 @@ _INTERCEPTORS: Final = "a Java class cannot run here: write interceptors, object
 
 
 def _level(value: object, values: Mapping[str, object]) -> _Meanings:
-    """librdkafka has one level; ours are by codec. -1 stands for the codec's default; a codec without levels has no
-    option."""
+    """librdkafka has one level, we have one for each codec with levels. -1 is the codec's default, as without it."""
     codec = values.get("compression_type", values.get("compression_codec"))
     option = LEVEL_OPTIONS.get(str(codec).strip().lower())
     if option is not None and _number(value) != -1:

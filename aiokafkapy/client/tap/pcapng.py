@@ -6,7 +6,7 @@ are those of draft-ietf-opsawg-pcapng, RFC 791 and RFC 9293; packets have no lin
 Rules: a conversation has one client and one node, and begins with the three segments that open it; a frame is cut into
 segments of ``MOST_PAYLOAD`` bytes, numbered on. Nodes listen on port 9092, where Wireshark looks for Kafka, and have
 addresses of the network for benchmarks, 198.18.0.0/15 (RFC 2544), which name blocks call ``node-1`` and the like; the
-address of a process, in 10.0.0.0/8, is its number, so that those of several may be in one file.
+address of a process, in 10.0.0.0/8, is its number, so that several processes may share one file.
 """
 
 from __future__ import annotations

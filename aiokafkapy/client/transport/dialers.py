@@ -190,8 +190,7 @@ class _SocketOptions:
         self._more = config.socket_options
 
     def set_before_connect(self, sock: socket.socket) -> None:
-        """Set all options, before the connection: TCP's handshake agrees on the window scale, which buffers
-        determine."""
+        """Set all options, those of buffers too: TCP's handshake derives the window scale from them."""
         self.set(sock)
         if self._send_buffer != -1:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)

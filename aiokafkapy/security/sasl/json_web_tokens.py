@@ -159,8 +159,7 @@ def end_of(token: Secret[str]) -> int | None:
 
 
 def unsecured_token(claims: Mapping[str, Any]) -> str:
-    """An unsecured JWS of these claims, for tests; Kafka's ``OAuthBearerUnsecuredLoginCallbackHandler`` makes such
-    tokens."""
+    """An unsecured JWS of these claims, for tests, as Kafka's ``OAuthBearerUnsecuredLoginCallbackHandler`` makes it."""
     parts = ({"alg": "none"}, dict(claims))
     return "".join(base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() + "." for part in parts)
 

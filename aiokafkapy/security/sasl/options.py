@@ -116,8 +116,7 @@ _SECRETS: Final = frozenset(field.name for field in fields(SaslOptions) if "Secr
 
 
 def parse_pairs(option: str, text: str) -> dict[str, str]:
-    """``"a=b,c=d"`` as a dict; a comma within a value is written ``\\,``. Raises ConfigurationError for any other
-    text."""
+    """``"a=b,c=d"`` as a dict; a comma within a value is written ``\\,``. Raises ConfigurationError otherwise."""
     pairs = {}
     for part in filter(str.strip, _UNQUOTED_COMMA.split(text)):
         name, equals, value = part.strip().partition("=")
