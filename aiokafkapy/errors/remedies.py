@@ -37,7 +37,7 @@ REMEDIES: Final[dict[str, str]] = {
     "DeliveryTimeoutError": "send it again if it may be written twice; raise delivery_timeout_ms for longer outages",
     "MetadataTimeoutError": "`aiokafkapy doctor` looks at the brokers; of a topic, check the name and that it exists",
     "BufferExhaustedError": "send slower, raise buffer_memory or max_block_ms, or choose an overflow policy",
-    "FlushTimeoutError": "give flush() more time, or look at producer.health for the reason of the delay",
+    "FlushTimeoutError": "give flush() more time, or look for the reason in producer.health",
     "CloseTimeoutError": "give close() more time; with undelivered_path a service keeps its undelivered records",
     "MetadataNotReadyError": "await producer.partitions_for(topic) or warm_up(topic) once, or use enqueue()",
     "DisconnectedError": "nothing: it is retried; if it lasts, `aiokafkapy doctor`",

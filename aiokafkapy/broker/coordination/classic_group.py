@@ -267,7 +267,7 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout(self) -> float:
-        """The longest time-out of a member, in seconds."""
+        """The longest rebalance time-out of a member, in seconds."""
         return max((member.rebalance_timeout for member in self.members.values()), default=0.0)
 
     @property

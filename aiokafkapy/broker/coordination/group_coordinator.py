@@ -201,7 +201,7 @@ class GroupCoordinator:
             raise RebalanceInProgressError
 
     def leave_all(self, leaving: Sequence[MemberIdentity]) -> list[BrokerError | None]:
-        """Remove members of one group, static ones by their instance ids; the error of each. Raises KafkaStorageError.
+        """Remove members of one group, static ones by instance id; returns the error of each. Raises KafkaStorageError.
 
         The errors are InvalidGroupIdError, UnknownMemberIdError, and FencedInstanceIdError.
         """

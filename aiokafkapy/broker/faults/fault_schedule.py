@@ -144,7 +144,7 @@ class _Draw:
     seconds: float
     topics: dict[str, int]
     nodes: int
-    stopped: dict[int, float] = field(default_factory=dict)  # by node: the time of its start
+    stopped: dict[int, float] = field(default_factory=dict)  # by node: the time of its restart
     busy: dict[str, float] = field(default_factory=dict)
 
     def faults(self) -> Iterator[ScheduledFault]:

@@ -59,7 +59,7 @@ def handle(context: RequestContext, body: Body) -> Response:
 
 
 def cluster_operations(context: RequestContext, *, is_wanted: bool) -> int:
-    """The operations that the client may do with the cluster: a bit field, 0 when it has not the right to ask."""
+    """The operations that the client may do with the cluster: a bit field, 0 when it lacks the right to ask."""
     if not is_wanted:
         return NOT_ASKED
     if not context.may(Operation.DESCRIBE, ResourceType.CLUSTER):

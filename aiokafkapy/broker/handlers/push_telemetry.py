@@ -17,7 +17,7 @@ __all__ = ["handle"]
 
 @register(ApiKey.PUSH_TELEMETRY, versions=(0, 0))
 def handle(context: RequestContext, body: Body) -> Response:
-    """Take the push, or answer with the reason of its refusal."""
+    """Take the push, or answer with the reason for its refusal."""
     context.state.telemetry.push(
         body.client_instance_id,
         context.client_id,
