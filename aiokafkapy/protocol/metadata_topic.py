@@ -34,7 +34,7 @@ _NUMBER: Final = 2
 _LEADER: Final = 6
 _LEADER_EPOCH: Final = 10
 _LISTS: Final = 14
-"""The positions of these fields in a partition, counted from its error code's end."""
+"""The positions of these fields in a partition, which begins with its error code."""
 _LONG_VARINT: Final = 0x80
 _INT32_SIZE: Final = 4
 _PARTITIONS_PER_SLICE: Final = PARTITIONS_PER_SLICE  # a number of C's, compiled

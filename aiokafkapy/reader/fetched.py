@@ -84,7 +84,7 @@ class CompletedFetch:
         return records
 
     def take_columns(self, columns: RecordColumns, enough_bytes: int, stop_at: int = OFFSET_MAX) -> None:
-        """As ``take``, into ``columns``, until these have ``enough`` bytes of keys, values and headers."""
+        """As ``take``, into ``columns``, until these have ``enough_bytes`` of keys, values and headers."""
         self._read(
             lambda batch: batch.read_into(columns, self._position, stop_at),
             lambda: columns.data_bytes < enough_bytes,

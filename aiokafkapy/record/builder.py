@@ -140,7 +140,7 @@ class RecordBatchBuilder:
         self._is_closed = False
         self._payload: Buffer | None = None
         self._header: bytes | None = None
-        self._records_size = 0  # of a compressed batch, whose records are gone
+        self._records_size = 0  # set when a batch is compressed, whose records are then gone
 
     def try_append(self, timestamp_ms: int, key: Buffer | None, value: Buffer | None, headers: Headers | None) -> int:
         """Encode a record and return its size in bytes; 0 when it does not fit and the batch is not empty.

@@ -84,7 +84,7 @@ def redacted_response(api_key: int, version: int, data: bytes, *, payloads: bool
 
 
 def blanked(data: bytes, kept: int) -> bytes:
-    """The data with all bytes zero but the first ``kept``."""
+    """The data, with zeros for all bytes but the first ``kept``."""
     return data[:kept] + bytes(max(0, len(data) - kept))
 
 

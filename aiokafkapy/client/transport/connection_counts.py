@@ -64,7 +64,7 @@ class ConnectionCounts:
         self.authenticated.record(now)
 
     def record_reauthentication(self, seconds: float, now: float) -> None:
-        """A session was renewed, in this time."""
+        """A session was renewed, within this time."""
         self.reauthenticated.record(now)
         self.reauthentication_time.record(seconds * 1000, now)
 

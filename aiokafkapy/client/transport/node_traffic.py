@@ -31,7 +31,7 @@ class ClientTraffic:
             self.by_node.record_request(node_id, size, now)
 
     def record_response(self, node_id: int, size: int, seconds: float, now: float) -> None:
-        """An answer of ``size`` bytes has come in, ``latency`` seconds after its request was written."""
+        """An answer of ``size`` bytes has come in, ``seconds`` after its request was written."""
         self.counts.record_response(size, now)
         if self.by_node is not None:
             self.by_node.record_response(node_id, size, seconds, now)

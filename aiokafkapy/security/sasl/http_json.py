@@ -33,7 +33,7 @@ async def bounded_body(answer: httpx.Response) -> bytes:
 
 
 async def get_json(url: str, seconds: float) -> JsonValue:
-    """A server's answer at this URL, within ``timeout`` seconds. Raises KafkaConnectionError."""
+    """A server's answer at this URL, within ``seconds``. Raises KafkaConnectionError."""
     import httpx
 
     verify: ssl.SSLContext | bool = False
