@@ -182,7 +182,7 @@ def _has_epochs(topic: TopicMetadata) -> bool:
     return min(topic.leader_epochs.values(), default=NO_LEADER_EPOCH) >= 0
 
 
-def _throttle_time_ms(message: Any) -> float:
+def _throttle_time_ms(message: object) -> float:
     throttle_time = getattr(message, "throttle_time", None)  # kio's duration
     return getattr(message, "throttle_time_ms", 0) if throttle_time is None else throttle_time.total_seconds() * 1_000
 

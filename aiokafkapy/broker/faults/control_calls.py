@@ -283,7 +283,7 @@ def _checked(control: str, parameter: Parameter, given: Mapping[str, Any]) -> Ar
     return value
 
 
-def _checked_python(control: str, parameter: Parameter, value: Any) -> Argument:
+def _checked_python(control: str, parameter: Parameter, value: object) -> Argument:
     kind = parameter.kind
     if kind is Kind.API:
         if not isinstance(value, int) or not 0 <= value < 2**15:

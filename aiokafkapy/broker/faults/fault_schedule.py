@@ -122,7 +122,7 @@ class FaultSchedule:
 # internals
 
 
-def _read_fault(number: int, entry: Any) -> ScheduledFault:
+def _read_fault(number: int, entry: object) -> ScheduledFault:
     if not isinstance(entry, Mapping):
         raise ValueError(f'fault {number}: it is an object with "at", "control" and "arguments"')
     try:

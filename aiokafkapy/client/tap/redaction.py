@@ -115,7 +115,7 @@ def _request_header_size(data: bytes) -> int:
         return 8
 
 
-def _hidden(value: Any, *, payloads: bool, name: str = "") -> Any:
+def _hidden(value: object, *, payloads: bool, name: str = "") -> Any:
     """A message, or a part of one, without the hidden parts; the same object if nothing is hidden."""
     if value is None:
         return None
