@@ -1,7 +1,7 @@
-"""What pytest-xdist's processes tell the one that schedules: all of a test in one message instead of six.
+"""The messages of pytest-xdist's workers to the process that schedules: one for a whole test instead of six.
 
-Each message wakes three threads of two processes, which costs more than most of the unit tests do. That a fixture came
-and went without a word is not told at all, unless somebody wants to know how long that took.
+Each message wakes three threads of two processes, which costs more than most of the unit tests do. A set-up or teardown
+that printed nothing is not reported at all, unless the durations of phases are asked for.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 __all__ = ["Parcels", "unpacking"]
 
 OF_A_TEST = frozenset(["logstart", "testreport", "logfinish"])
-"""Events that may wait for the next one that is none of these: at the end of each test there is one."""
+"""Events that may wait for the next event of another name; at the end of each test there is one."""
 
 PARCEL = "parcel"
 
@@ -22,7 +22,9 @@ Event = tuple[str, dict[str, Any]]
 
 
 class Parcels:
-    """Sends events, those of a test together. What a process that dies has not sent is of the test that it died in."""
+    """Sends the events of a test together. Events that a dying process has not sent belong to the test in which it
+    died.
+    """
 
     def __init__(self, send: Callable[[object], None], *, with_phases: bool) -> None:
         self._send = send

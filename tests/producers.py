@@ -1,4 +1,6 @@
-"""What tests of a producer on a dev broker share: short time-outs, and the accounts, records and tasks they look at."""
+"""Shared by tests of a producer on a dev broker: short time-outs, and the accounts, records and tasks that they look
+at.
+"""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 CPU is that of this process and all its descendants, including brokers, JVMs and Spark's workers; the rest of a test's
 time is waiting. Each worker counts its own tests. It is measured between the phases of a test, so a session fixture
-counts for the first test that uses it, as CPU before or after the test proper. What a process used whose parent does
-not wait for it is lost when it ends, a third of Spark's: its Python daemons do not wait for their workers. There the
+counts for the first test that uses it, as CPU before or after the test proper. The CPU of a process whose parent does
+not wait for it is lost when it ends: a third of Spark's, whose Python daemons do not wait for their workers. There the
 next number may be below zero.
 """
 

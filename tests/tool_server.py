@@ -1,6 +1,6 @@
 """Kafka's command-line tools one after another in a JVM that stays: starting one costs a second of CPU.
 
-Rule: what a test needs beside something else that runs, or what ends only when it is stopped, is run by ``KafkaTools``.
+Rule: a tool that runs beside another one, or that ends only when it is stopped, is run by ``KafkaTools``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ToolServer(KafkaTools):
     """
 
     def __init__(self, tools: KafkaTools) -> None:
-        """Needs no jars but those of ``tools``, whose archive of classes still fits: what is added comes last."""
+        """Needs no jars but those of ``tools``, whose archive of classes still fits: added jars come last."""
         self.archive = tools.archive
         self.classpath = os.pathsep.join([tools.classpath, str(compiled(SOURCE, Path(tools.classpath).parent))])
         self._lock = threading.Lock()
@@ -65,7 +65,9 @@ class ToolServer(KafkaTools):
     async def run_all(
         self, bootstrap_servers: str, commands: Sequence[Sequence[object]], *, stdin: bytes = b""
     ) -> list[tuple[int, str]]:
-        """Run them, each a class and its arguments: how each ended, and its output. Each may read ``stdin``."""
+        """Run them, each a class and its arguments; returns the exit status and the output of each. Each may read
+        ``stdin``.
+        """
         answers = []
         for name, *words in commands:
             server = ("--bootstrap-server", bootstrap_servers)

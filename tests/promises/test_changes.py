@@ -63,7 +63,7 @@ async def test_partitions_that_are_added_are_written_to_without_a_restart(cluste
         await producer.send(topic, b"0", partition=0)
         async with TopicAdmin(cluster.direct_servers) as admin:
             await admin.create_partitions(topic, 4)
-        # Nobody tells us: it is the age of the metadata that does, and a record may wait for it.
+        # Nobody tells us: metadata is asked for again at its maximum age, and a record may wait for that.
         assert [(await producer.send(topic, b"new", partition=n)).partition for n in (3, 1, 2)] == [3, 1, 2]
         assert len(await producer.partitions_for(topic)) == 4
         used = {(await producer.send(topic, b"", key=b"%d" % n)).partition for n in range(40)}
@@ -177,7 +177,7 @@ async def test_a_wrong_cluster_behind_a_nodes_address_gets_no_record(
 
 
 async def test_metadata_of_an_older_epoch_does_not_lead_away_from_the_leader(cluster3: Cluster) -> None:
-    """The leader refuses for a moment, FENCED_LEADER_EPOCH, and those asked where to go tell of an older epoch's."""
+    """The leader refuses for a moment, FENCED_LEADER_EPOCH, and metadata names the leader of an older epoch."""
     topic = await cluster3.create_topic()
     leader = await cluster3.leader_of(topic)
     other = next(node_id for node_id in (1, 2, 3) if node_id != leader)

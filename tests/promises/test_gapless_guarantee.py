@@ -1,4 +1,4 @@
-"""The promise of no gap, with ``enable_gapless_guarantee``: what keeps a partition from being resumed too early."""
+"""The promise of no gap, with ``enable_gapless_guarantee``: no partition is resumed too early."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TestGaplessGuarantee:
             await producer.send("t", b"1", partition=0)
         assert [record.value for record in broker.records("t", 0)] == [b"0", b"1"]
 
-    async def test_a_partition_that_cannot_be_is_an_error(self, broker: DevBroker) -> None:
+    async def test_an_invalid_partition_to_resume_is_an_error(self, broker: DevBroker) -> None:
         async with KafkaProducer(broker.bootstrap_servers) as producer:
             with pytest.raises(ValueError, match="partition -1"):
                 producer.resume("t", -1)

@@ -83,7 +83,7 @@ async def test_an_invalid_response_closes_only_its_connection(cluster: Cluster, 
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_a_server_that_is_no_broker_is_an_error_in_time(cluster: Cluster, name: str) -> None:
+async def test_a_server_that_is_not_a_broker_is_an_error_in_time(cluster: Cluster, name: str) -> None:
     for api in ApiKey:
         cluster.net.on_request(api, lambda _: Answer(forward=False, replace=HOSTILE[name]))
     with frugal(32 * MEBIBYTE):
@@ -132,7 +132,7 @@ async def test_flipped_bytes_end_in_an_outcome_for_each_record(
         outcomes(results)
         assert flipped > 0
         assert producer.state.value == "running"
-        # How many arrived is the flips' to say (one in ApiVersions may take PRODUCE away); later answers must arrive.
+        # The flips decide how many arrived (one in ApiVersions may take PRODUCE away); later answers must arrive.
         await asyncio.gather(*(producer.send(topic, b"last", partition=n % 3) for n in range(30)))
         assert_accounts_balance(producer, settled=True)
 
@@ -198,7 +198,7 @@ def _crumbling_proxy(cluster: Cluster) -> Serve:
     return serve
 
 
-# The dev broker, by raw sockets. Dev broker only: Apache Kafka's own defence is not ours to test.
+# the dev broker by raw sockets
 
 
 async def hostile_exchange(cluster: DevCluster, data: bytes) -> bytes:

@@ -132,12 +132,12 @@ class TestTimeout:
         assert timeout_of("flush", None) is None
 
     @pytest.mark.parametrize("timeout", ["x", True, [], timedelta(1), b"1", 1j])
-    def test_a_value_that_is_no_number_is_named_with_the_call(self, timeout: Any) -> None:
+    def test_a_value_that_is_not_a_number_is_named_with_the_call(self, timeout: Any) -> None:
         with pytest.raises(TypeError, match=rf"flush\(\): timeout is a {type(timeout).__name__}, not a number"):
             timeout_of("flush", timeout)
 
     @pytest.mark.parametrize("timeout", [float("nan"), 10**400, Decimal("snan")])
-    def test_an_object_that_is_no_length_of_time_is_refused(self, timeout: Any) -> None:
+    def test_an_object_that_is_not_a_duration_is_refused(self, timeout: Any) -> None:
         with pytest.raises(ValueError, match=r"flush\(\): timeout is"):
             timeout_of("flush", timeout)
 

@@ -25,7 +25,7 @@ VALUES: list[Any] = [
 
 
 @pytest.mark.parametrize("name", sorted(ProducerConfig.model_fields))
-def test_what_is_taken_of_a_producer_s_options_pydantic_takes_too(name: str) -> None:
+def test_accepted_options_of_a_producer_are_accepted_by_pydantic_too(name: str) -> None:
     required = {} if name == "bootstrap_servers" else {"bootstrap_servers": "h:1"}
     for value in VALUES:
         given = ProducerConfigFields.normalized(ProducerConfigFields.normalized_for_producer({name: value, **required}))
@@ -45,7 +45,7 @@ def test_what_is_taken_of_a_producer_s_options_pydantic_takes_too(name: str) -> 
 
 
 @pytest.mark.parametrize("name", sorted(config_model().model_fields))
-def test_what_is_taken_of_a_broker_s_options_pydantic_takes_too(name: str) -> None:
+def test_accepted_options_of_a_broker_are_accepted_by_pydantic_too(name: str) -> None:
     for value in VALUES:
         try:
             plain = checked(BrokerConfig, {name: value})
@@ -72,7 +72,7 @@ def test_most_plain_values_are_taken_without_pydantic() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"linger_ms": -1}, {"linger_ms": "5"}, {"nonsense": 1}, {"acks": True}, {"topics": {}}, {"retries": 1.0}]
 )
-def test_of_all_else_pydantic_is_asked(wrong: dict[str, Any]) -> None:
+def test_pydantic_is_asked_about_all_other_values(wrong: dict[str, Any]) -> None:
     assert checked(ProducerConfigFields, wrong) is None
 
 
@@ -94,6 +94,6 @@ def test_a_model_has_the_fields_and_defaults_of_its_declaration() -> None:
         assert default_of(ProducerConfigFields, name) == default_of(ProducerConfig, name)
 
 
-def test_what_is_secret_is_said_by_the_field() -> None:
+def test_the_field_says_whether_its_option_is_secret() -> None:
     assert field_options(BrokerConfig, "ssl_key_password")["repr"] is False
     assert "repr" not in field_options(BrokerConfig, "num_partitions")

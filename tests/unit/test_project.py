@@ -98,7 +98,7 @@ PUBLIC_NAMES = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _trees_are_let_go() -> Iterator[None]:
-    """Each search for garbage looks at all of their millions of nodes, in the tests after these for seconds each."""
+    """The trees have millions of nodes, and each garbage collection of a later test would take seconds for them."""
     gc.disable()
     yield
     _parsed.cache_clear()
@@ -205,7 +205,7 @@ def test_every_module_says_what_it_owns() -> None:
 
 
 OF_NO_MODULE = {
-    # Of several modules together
+    # of several modules together
     "broker/handlers/test_error_responses.py",
     "broker/handlers/test_rights.py",
     "broker/handlers/test_group_members.py",
@@ -213,9 +213,9 @@ OF_NO_MODULE = {
     "cli/test_commands.py",
     "client/test_network_client_invariants.py",
     "producer/accumulator/test_append_rows.py",
-    # The bytes of both forms of a module whose other test is of its names
+    # the bytes of both forms of a module whose other test is of its names
     "record/test_builder_bytes.py",
-    # Of the whole package, and of the tests themselves
+    # of the whole package, and of the tests themselves
     "test_chains.py",
     "test_shared.py",
     "test_compiled_types.py",
@@ -276,7 +276,7 @@ def _statements(block: ast.AST) -> Iterator[ast.AST]:
             yield from _statements(node)
 
 
-# Handed over as callbacks, whose callers give no names; calls of Spark's and of Kerberos' library; `flexible` and the
+# Handed over as callbacks, whose callers give no names; calls of Spark's and of Kerberos' library; ``flexible`` and the
 # like of the codecs, where a name costs.
 MAY_BE_POSITIONAL = {
     "aiokafkapy/broker/handlers/alter_configs.py": {"_replace"},
@@ -295,7 +295,7 @@ MAY_BE_POSITIONAL = {
 
 
 def test_a_boolean_after_other_arguments_is_given_by_name() -> None:
-    """``f(x, True)`` says nothing to who reads the call. C, which calls what a .pxd declares, knows no names."""
+    """``f(x, True)`` says nothing to a reader of the call. C code calls the functions of a .pxd by position."""
     found = []
     for name, tree in _sources("aiokafkapy"):
         if name.startswith("aiokafkapy/protocol/"):
@@ -315,7 +315,7 @@ def test_a_boolean_after_other_arguments_is_given_by_name() -> None:
 
 
 def test_no_test_module_is_a_library_of_another() -> None:
-    """What several of them need lies in a module of its own, which is no test."""
+    """Code that several of them need lies in a module of its own, which is not a test."""
     imports = [
         f"{name}: {module}"
         for name, tree in _sources("tests")

@@ -1,4 +1,4 @@
-"""Which node is the controller: what DescribeQuorum says, or Metadata where no broker offers that."""
+"""The controller: the node that DescribeQuorum names, or Metadata where no broker offers that."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_the_controller_is_the_quorum_leader_not_the_one_in_metadata(versi
     assert await controller(version, -1) is None
 
 
-async def test_one_that_is_no_broker_has_the_address_that_the_quorum_knows() -> None:
+async def test_a_controller_that_is_not_a_broker_has_its_address_from_the_quorum() -> None:
     assert await controller(2, 3000) == Node(3000, "three", 9093)
     for version, leader in ((0, 3000), (1, 3000), (2, 3001)):
         found = await controller(version, leader)

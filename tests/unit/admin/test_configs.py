@@ -1,4 +1,4 @@
-"""The options of topics: what values are written as, and where those of an answer come from."""
+"""The options of topics: the form of written values, and the sources of answered ones."""
 
 from __future__ import annotations
 

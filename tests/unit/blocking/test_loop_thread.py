@@ -30,7 +30,7 @@ async def doubled(number: int) -> int:
 
 
 def error_of(job: Job[None]) -> BaseException:
-    """What ``result`` raises, in another thread, for it may wait forever."""
+    """The error that ``result`` raises, in another thread, for it may wait forever."""
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
         error = executor.submit(job.result).exception(30)
     assert error is not None
@@ -66,7 +66,7 @@ def test_a_coroutine_has_a_moment_to_end_by_itself(thread: LoopThread, monkeypat
     assert ending.result() == 1
 
 
-def test_a_coroutine_that_the_loop_never_began_is_told_so(thread: LoopThread) -> None:
+def test_the_caller_of_a_coroutine_that_the_loop_never_began_is_told_so(thread: LoopThread) -> None:
     """Its start was queued as the loop was closed."""
     late: list[Job[None]] = []
     close: Callable[[], None] = thread.loop.close

@@ -78,7 +78,7 @@ def controls(cluster: FakeCluster) -> Controls:
 
 
 def request(api: int = ApiKey.PRODUCE) -> Any:
-    """As much of a RequestContext as the controls look at."""
+    """The part of a RequestContext that the controls look at."""
     return cast(Any, SimpleNamespace(api_key=int(api), used_faults=set()))
 
 

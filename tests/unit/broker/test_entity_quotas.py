@@ -59,7 +59,7 @@ def test_a_quota_is_taken_away_and_with_its_last_one_the_entity() -> None:
         (entity(user="u"), {RATE: float("nan")}),
     ],
 )
-def test_a_quota_that_cannot_be_is_refused(wrong: Entity, changes: dict[str, float | None]) -> None:
+def test_an_invalid_quota_is_refused(wrong: Entity, changes: dict[str, float | None]) -> None:
     quotas = EntityQuotas()
     with pytest.raises(InvalidRequestError):
         quotas.alter(wrong, changes)

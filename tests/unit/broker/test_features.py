@@ -25,7 +25,7 @@ def test_they_begin_where_the_options_say_and_change_together() -> None:
 @pytest.mark.parametrize(
     "change", [(GROUP_VERSION, 2, UP), (GROUP_VERSION, -1, DOWN), (GROUP_VERSION, 0, UP), ("metadata.version", 1, UP)]
 )
-def test_a_level_that_cannot_be_changes_nothing(change: tuple[str, int, UpgradeType]) -> None:
+def test_an_invalid_level_changes_nothing(change: tuple[str, int, UpgradeType]) -> None:
     features = Features(BrokerConfig.of(transaction_version=1))
     name, level, upgrade_type = change
     with pytest.raises(InvalidUpdateVersionError):

@@ -68,7 +68,7 @@ def test_administrators_subscriptions_are_put_together() -> None:
         ("a", {"match": "client_id=a"}, InvalidConfigError),
     ],
 )
-def test_a_subscription_that_cannot_be_is_refused(
+def test_an_invalid_subscription_is_refused(
     name: str, changes: dict[str, str | None], expected: type[KafkaError]
 ) -> None:
     telemetry = ClientTelemetry()

@@ -1,4 +1,4 @@
-"""When a server is asked for its keys again: by the times that are passed in."""
+"""A server is asked for its keys again by the times that are passed in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which headers of a request are carried, and into which records."""
+"""The headers of a request that are carried, and the records that get them."""
 
 from __future__ import annotations
 

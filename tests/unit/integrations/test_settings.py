@@ -83,7 +83,7 @@ def test_secrets_are_files_and_come_last(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 @pytest.mark.parametrize("where", ["environment", "file"])
-def test_a_name_that_is_no_option_is_an_error_with_the_nearest_option(
+def test_an_unknown_name_is_an_error_with_the_nearest_option(
     where: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / ".env"

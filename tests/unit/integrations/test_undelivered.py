@@ -94,7 +94,7 @@ async def test_only_records_that_failed_at_the_end_are_written_and_in_the_order_
     told[3](None, ERROR)
     writing = asyncio.ensure_future(keeper.write())
     await asyncio.sleep(0)
-    told[4](None, ERROR)  # told while it waits for that
+    told[4](None, ERROR)  # while the writing waits for this outcome
     assert await writing == 3
     assert [json.loads(line)["value"] for line in path.read_text().splitlines()] == ["3", "4", "5"]
 
@@ -220,7 +220,7 @@ async def test_a_marked_record_is_not_pending_and_the_file_stays_json(tmp_path: 
 
 
 @pytest.mark.parametrize("line", ["no", "{}", '{"sent": false, "topic": "t"}', '{"sent": false, "key": {"base64": 5}}'])
-def test_a_line_that_is_no_record_has_its_problem(tmp_path: Path, line: str) -> None:
+def test_a_line_that_is_not_a_record_has_its_problem(tmp_path: Path, line: str) -> None:
     path = tmp_path / "file"
     path.write_text(line + "\n\n")
     with UndeliveredFile(path) as file:

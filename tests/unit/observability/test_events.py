@@ -258,7 +258,7 @@ def test_secrets_are_never_shown(name: str, caplog: pytest.LogCaptureFixture) ->
     assert "hunter2" not in str(caplog.records[0].__dict__)
 
 
-def test_names_that_are_no_secrets() -> None:
+def test_names_that_are_not_secret() -> None:
     assert not any(map(is_secret_name, ["client_id", "bootstrap_servers", "key", "node_id"]))
 
 

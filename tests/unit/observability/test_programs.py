@@ -100,7 +100,7 @@ def test_it_can_be_taken_back() -> None:
 
 
 @pytest.mark.parametrize("options", [{"log_format": "xml"}, {"level": "loud"}])
-def test_a_word_that_is_no_format_or_level_is_refused(options: dict[str, str]) -> None:
+def test_a_word_that_is_neither_a_format_nor_a_level_is_refused(options: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"xml|loud"):
         configure_logging(**options)
     assert not structlog.is_configured()

@@ -1,4 +1,4 @@
-"""ApiVersions by hand: the bytes that kio writes, and what kio reads, of every version."""
+"""ApiVersions by hand: the bytes that kio writes, and the fields that kio reads, of every version."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_request_is_as_kio_writes_it(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("features", [{}, FEATURES, FEATURES | {"zk_migration_ready": True}])
-def test_the_response_is_what_kio_wrote(version: int, features: dict[str, Any]) -> None:
+def test_the_response_is_read_as_kio_wrote_it(version: int, features: dict[str, Any]) -> None:
     read = ApiVersionsResponse.read(version, encode_response(response(version, **features), 7)[4:])
     has_features = version >= 3 and bool(features)
     assert read == (

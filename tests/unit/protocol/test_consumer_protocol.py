@@ -51,7 +51,7 @@ def test_an_assignment_is_read_as_other_clients_write_it_and_the_other_way_round
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\xff\xff", b"\0\0\xff\xff\xff\xff", b"\0\1\0\0\0\1\0\2\xc3\x28"])
-def test_what_does_not_fit_is_malformed(data: bytes) -> None:
+def test_bytes_that_do_not_fit_are_malformed(data: bytes) -> None:
     with pytest.raises(MalformedFrameError):
         decode_subscription(data)
     with pytest.raises(MalformedFrameError):
@@ -59,7 +59,7 @@ def test_what_does_not_fit_is_malformed(data: bytes) -> None:
 
 
 @given(st.binary(max_size=100))
-def test_whatever_bytes_come_nothing_else_is_raised(data: bytes) -> None:
+def test_any_bytes_raise_nothing_else(data: bytes) -> None:
     for decode in (decode_subscription, decode_assignment, version_of):
         with contextlib.suppress(MalformedFrameError):
             decode(data)

@@ -1,4 +1,4 @@
-"""InitProducerId by hand: the bytes that kio writes, and what kio reads."""
+"""InitProducerId by hand: the bytes that kio writes, and the fields that kio reads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_request_is_as_kio_writes_it(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("error_code", "producer_id", "epoch"), [(0, 2**40, 3), (51, -1, -1)])
-def test_the_response_is_what_kio_wrote(version: int, error_code: int, producer_id: int, epoch: int) -> None:
+def test_the_response_is_read_as_kio_wrote_it(version: int, error_code: int, producer_id: int, epoch: int) -> None:
     kio = build_response(
         ApiKey.INIT_PRODUCER_ID,
         version,

@@ -33,7 +33,7 @@ def message(version: int) -> Any:
 
 
 def values(message: Any) -> dict[str, object]:
-    """What our own message has of one of kio's, or of our own."""
+    """The fields of our own message, out of a message of ours or of kio's."""
     throttle_time = getattr(message, "throttle_time", None)
     return {
         "brokers": [(each.node_id, each.host, each.port, getattr(each, "rack", None)) for each in message.brokers],

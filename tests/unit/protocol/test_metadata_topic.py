@@ -1,4 +1,4 @@
-"""A topic of a Metadata response as columns: what kio reads, from untrusted bytes, and in slices."""
+"""A topic of a Metadata response as columns: equal to kio's, from untrusted bytes, and in slices."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ TOPICS = (
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_it_is_what_kio_reads(version: int) -> None:
+def test_the_columns_equal_those_of_kio(version: int) -> None:
     data = frame(version, *TOPICS)
     wanted = read_metadata_response(version, data, lambda read_message, cursor: read_message(cursor)).topics
     found = read(version, data)

@@ -44,7 +44,7 @@ def served_responses() -> Iterator[tuple[int, int]]:
 
 
 def filled(entity: Any, elements: int) -> dict[str, Any]:
-    """A value for each field; arrays have so many elements, and what may be null is null when they have none."""
+    """A value for each field; arrays have so many elements, and nullable fields are null when they have none."""
     return {field.name: _value(field, elements) for field in dataclasses.fields(entity)}
 
 

@@ -160,7 +160,7 @@ def test_fetched_records_are_handed_out_and_move_the_position() -> None:
     assert fetcher.take() is None
 
 
-def test_where_reading_stopped_inside_a_batch_it_goes_on_with_the_next_record() -> None:
+def test_reading_that_stopped_inside_a_batch_goes_on_with_the_next_record() -> None:
     fetcher = fetcher_with()
     fetcher.state(T0).stop_at = 2
     fetcher.handle_response(plan_of(fetcher, 1), answer(partition(0, batch(0, 5))), 0.0)
@@ -326,7 +326,7 @@ def test_the_time_for_a_lookup_starts_over_after_a_long_pause_of_the_caller() ->
         fetcher.take()
 
 
-def test_where_all_records_are_older_reading_goes_on_at_the_end() -> None:
+def test_reading_goes_on_at_the_end_when_all_records_are_older() -> None:
     fetcher = looking_up(1_000)
     fetcher.handle_offset(T0, 1_000, None, 0.0)
     assert fetcher.partitions_to_reset(0.0) == {T0: LATEST}

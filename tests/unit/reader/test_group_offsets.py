@@ -81,7 +81,7 @@ async def commit(*answers: Answer, timeout: float = 30.0, times: int = 1, oldest
 
 
 @pytest.mark.parametrize("oldest", [False, True])
-async def test_a_commit_is_by_nobody_and_goes_to_the_coordinator(oldest: bool) -> None:
+async def test_a_commit_names_no_member_and_goes_to_the_coordinator(oldest: bool) -> None:
     client = await commit(coordinator(), committed(), oldest=oldest)
     (_, asked, _), (_, request, node) = client.requests
     assert "g" in (getattr(asked, "key", None), *getattr(asked, "coordinator_keys", ()))

@@ -81,7 +81,7 @@ def test_a_wrong_argument_is_an_error_at_once(call: Any, kind: type[Exception], 
     simulate(scenario, 1, faults=None)
 
 
-def test_partitions_may_be_tuples_and_numbers_those_of_numpy() -> None:
+def test_partitions_may_be_tuples_and_numbers_may_be_numpys() -> None:
     async def scenario(world: Simulation) -> None:
         world.broker.create_topic("t")
         place = ("t", numpy.int32(0))
@@ -145,7 +145,7 @@ def test_a_leader_that_hangs_leaves_time_to_ask_the_next_one(is_connected: bool)
     simulate(scenario, 4, faults=None)
 
 
-def test_a_leader_that_hangs_on_is_said() -> None:
+def test_a_leader_that_hangs_on_is_named() -> None:
     async def scenario(world: Simulation) -> None:
         world.broker.create_topic("t")
         async with PartitionReader(world.bootstrap_servers) as reader:

@@ -343,7 +343,7 @@ class TestPlanning:
         found = planned(form, columns, [Route(1, lanes)]).lanes()
         assert (found.typecode, list(found)) == (typecode, [lanes + 1, 2, 3])
 
-    def test_no_rows_are_a_plan_too(self, form: Form) -> None:
+    def test_zero_rows_make_a_plan_too(self, form: Form) -> None:
         columns = Columns(0, strings([]), strings([]))
         for hashes in (True, False):
             rows = form[0].ArrowRows(columns, hashes)
@@ -404,7 +404,7 @@ class TestHostileBuffers:
             BytesColumn(Layout.FIXED, 1, 0, None, None, b"x", 1, (), numbers([-1])),
         ],
     )
-    def test_a_row_that_lies_outside_of_its_buffers_is_no_record(self, form: Form, column: BytesColumn) -> None:
+    def test_a_row_that_lies_outside_of_its_buffers_is_not_a_record(self, form: Form, column: BytesColumn) -> None:
         builder = form[1].RecordBatchBuilder(1 << 20)
         for columns in (Columns(1, column), Columns(1, BytesColumn(Layout.NULLS, 1), key=column)):
             rows = planned(form, columns, [Route(1, 3, 0)])
@@ -436,7 +436,7 @@ class TestHostileBuffers:
             ([(None, b"1")], "the key of header 0 is null"),
         ],
     )
-    def test_a_header_without_a_key_is_no_header(self, form: Form, entries: Any, problem: str) -> None:
+    def test_a_header_without_a_key_is_not_a_header(self, form: Form, entries: Any, problem: str) -> None:
         kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
         headers = pa.array([[("ok", None)], entries], kind)
         rows = planned(form, columns_of(pa.record_batch({"value": [b"0", b"1"], "headers": headers}))[0], ROUTE)
@@ -446,7 +446,7 @@ class TestHostileBuffers:
         with pytest.raises(SerializationError, match=problem):
             rows.record(1)
 
-    def test_headers_outside_of_their_list_are_no_headers(self, form: Form) -> None:
+    def test_headers_outside_of_their_list_are_not_headers(self, form: Form) -> None:
         parts = BytesColumn(Layout.NULLS, 4), BytesColumn(Layout.NULLS, 4), NumberColumn(4, 0, None, None, 0)
         columns = Columns(
             1, BytesColumn(Layout.NULLS, 1), headers=HeadersColumn(Layout.SMALL, 1, 0, None, OFFSETS, *parts)
@@ -456,7 +456,7 @@ class TestHostileBuffers:
         with pytest.raises(SerializationError, match="its headers are 0 to 5 of 4"):
             rows.record(0)
 
-    def test_a_time_beyond_64_bits_is_no_record(self, form: Form) -> None:
+    def test_a_time_beyond_64_bits_is_not_a_record(self, form: Form) -> None:
         columns, _ = columns_of(
             pa.record_batch({"value": [b"x"] * 2, "timestamp": pa.array([2**60, -(2**60)], pa.timestamp("s"))})
         )

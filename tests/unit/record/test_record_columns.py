@@ -164,7 +164,7 @@ def test_both_forms_refuse_the_same_garbage(forms: tuple[ModuleType, ModuleType]
     assert outcomes[0] == outcomes[1]
 
 
-def test_a_name_that_is_no_utf_8_is_replaced_as_java_does(form: ModuleType) -> None:
+def test_a_name_that_is_not_utf_8_is_replaced_as_java_does(form: ModuleType) -> None:
     data, base = section([(BASE, None, b"v", (("NAME", b"1"), ("é", b"2")))])
     columns = form.RecordColumns(True)
     columns.append(data.replace(b"NAME", b"\xff\xfeab"), 1, 0, base)

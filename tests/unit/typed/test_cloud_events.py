@@ -62,7 +62,7 @@ def test_data_is_in_the_event_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("data", [b"{", b'{"a": NaN}', b"-Infinity", b"\xff", b"[" * 100_000, b""])
-def test_data_that_is_no_json_is_not_said_to_be_some(data: bytes) -> None:
+def test_data_that_is_not_json_is_not_declared_as_json(data: bytes) -> None:
     with pytest.raises(SerializationError, match="no JSON"):
         events(mode="structured").record_of({}, data)
 

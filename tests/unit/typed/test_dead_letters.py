@@ -1,4 +1,4 @@
-"""aiokafkapy.typed.dead_letters: which errors are for good, and which records never become letters."""
+"""aiokafkapy.typed.dead_letters: the errors that are final, and the records that never become letters."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def test_a_limit_is_an_integer_of_1_or_more_also_one_of_numpy(name: str, p
 
 
 @pytest.mark.parametrize("topic", [5, b"letters", ["letters"]])
-async def test_a_topic_that_is_no_name_and_no_function_is_refused(topic: Any, plain: Any) -> None:
+async def test_a_topic_that_is_neither_a_name_nor_a_function_is_refused(topic: Any, plain: Any) -> None:
     with pytest.raises(errors.ConfigurationError, match=r"topic=.*write the name of a topic, or a function"):
         DeadLetters(plain, topic)
 
@@ -166,7 +166,7 @@ async def test_records_before_an_error_of_the_iterable_are_dead_letters(plain: A
     assert [record.value for record in plain.history()] == [b"one"]
 
 
-async def test_a_single_value_is_no_iterable_of_values(plain: Any, slow: Any) -> None:
+async def test_a_single_value_is_not_an_iterable_of_values(plain: Any, slow: Any) -> None:
     letters = DeadLetters(plain)
     with pytest.raises(TypeError, match="not a bytes"):
         await letters.guard(slow).send_many("orders", b"abc")

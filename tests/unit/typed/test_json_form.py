@@ -1,5 +1,6 @@
-"""aiokafkapy.typed.json_form: which library writes and reads a type, and that neither writes data that it could not
-read."""
+"""aiokafkapy.typed.json_form: the library that writes and reads a type; neither library writes data that it could not
+read.
+"""
 
 from __future__ import annotations
 

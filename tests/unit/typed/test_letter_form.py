@@ -1,4 +1,4 @@
-"""aiokafkapy.typed.letter_form: what is in a dead letter, and that its headers tell what is not."""
+"""aiokafkapy.typed.letter_form: the content of a dead letter, and headers that name the parts left out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REFUSAL = errors.InvalidRecordError("bad")
 
 
 def letter(record: ProducerRecord, limit: int = 500_000, most: int = 1_000_000) -> tuple[Any, Any, dict[str, str]]:
-    """Key, value, and what the headers tell."""
+    """The key, the value, and the texts of the headers."""
     made = letter_of("dead", record, REFUSAL, limit, most)
     assert record_size_upper_bound(made.key, made.value, made.headers) <= most  # type: ignore[arg-type]
     told = {name: (one or b"").decode() for name, one in dict(made.headers or ()).items()}
@@ -52,7 +52,7 @@ class Model(BaseModel):
 
 
 class Plain:
-    """A class of somebody's own, with a serializer of his own."""
+    """A user's class, with a serializer of its own."""
 
     def __init__(self, **fields: Any) -> None:
         self.__dict__.update(fields)
@@ -136,7 +136,7 @@ def test_the_largest_part_is_left_out_of_a_letter_that_its_producer_cannot_send(
     assert [name for name in sizes if "the record has at most 1000000" in told.get(name, "")] == left_out
 
 
-def test_a_letter_that_nothing_helps_is_made_all_the_same() -> None:
+def test_a_letter_that_stays_too_large_is_made_all_the_same() -> None:
     made = letter_of("dead", ProducerRecord("orders", b"v", b"k", headers=[("h", b"")]), REFUSAL, 100, 10)
     assert (made.key, made.value) == (None, None)
 
@@ -160,7 +160,7 @@ def test_data_that_cannot_be_hidden_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("wrong", [3, [1, 2], "text"])
-def test_a_header_that_is_no_bytes_is_not_said_to_be_some(wrong: Any) -> None:
+def test_a_header_that_is_not_bytes_is_told_as_left_out(wrong: Any) -> None:
     _, _, told = letter(ProducerRecord("orders", b"v", headers=[("h", wrong)]))
     assert "h" not in told
     assert told["headers"] == "left out"

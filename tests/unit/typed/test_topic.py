@@ -62,7 +62,7 @@ async def number_later(value: object) -> Any:
 
 
 @pytest.mark.parametrize("serializer", [number, number_later])
-async def test_what_a_serializer_gives_is_no_events_data_unless_it_is_bytes(serializer: Any) -> None:
+async def test_a_serializers_result_is_the_data_of_an_event_only_if_it_is_bytes(serializer: Any) -> None:
     topic = Topic("orders", Order, serializer=serializer, cloud_events=CloudEvents("/shop"))
     with pytest.raises(SerializationError, match="the serializer of topic 'orders' gave a int, not bytes"):
         await topic.record(Order(id=1)).value

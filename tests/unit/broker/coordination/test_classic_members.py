@@ -88,7 +88,7 @@ def test_a_new_member_gets_its_id_first_where_the_protocol_asks_for_it(groups: M
         ({"group_instance_id": "i", "member_id": "m"}, "UnknownMemberIdError"),
     ],
 )
-def test_a_join_that_cannot_be_is_refused_and_changes_nothing(
+def test_an_invalid_join_is_refused_and_changes_nothing(
     groups: MixedGroups, old: JoinResult, changes: dict[str, Any], expected: str
 ) -> None:
     epoch = groups.group.group_epoch

@@ -210,7 +210,7 @@ def test_a_group_is_made_by_a_member_that_joins(groups: ConsumerGroups, epoch: i
         ({"server_assignor": "sticky"}, UnsupportedAssignorError),
     ],
 )
-def test_a_request_that_cannot_be_is_refused(
+def test_an_invalid_request_is_refused(
     groups: ConsumerGroups, fields: dict[str, Any], expected: type[KafkaError]
 ) -> None:
     fields = {"member_id": "m", **fields}

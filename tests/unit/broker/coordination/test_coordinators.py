@@ -1,4 +1,4 @@
-"""Which node coordinates what, while nodes stop and start."""
+"""The node that coordinates a group or transaction, while nodes stop and start."""
 
 from __future__ import annotations
 

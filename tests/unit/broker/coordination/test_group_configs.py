@@ -34,7 +34,7 @@ def test_a_group_has_its_own_options_or_the_brokers() -> None:
         ("g", {SESSION: "500"}),
     ],
 )
-def test_an_option_that_cannot_be_is_refused(group: str, changes: dict[str, str | None]) -> None:
+def test_an_invalid_option_is_refused(group: str, changes: dict[str, str | None]) -> None:
     configs = GroupConfigs(BrokerConfig())
     with pytest.raises(InvalidConfigError):
         configs.alter(group, changes)

@@ -89,7 +89,7 @@ def test_the_protocol_most_prefer_among_the_common_ones_is_chosen(groups: Groups
         ({"group_id": "no such group", "member_id": "nobody"}, "UnknownMemberIdError"),
     ],
 )
-def test_a_join_that_cannot_be_is_refused(groups: Groups, changes: dict[str, Any], expected: str) -> None:
+def test_an_invalid_join_is_refused(groups: Groups, changes: dict[str, Any], expected: str) -> None:
     groups.alone()
     assert error(groups.join(**changes)) == expected
     assert groups.group.state is ClassicGroupState.STABLE

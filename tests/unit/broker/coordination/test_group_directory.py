@@ -1,4 +1,4 @@
-"""Which group has a name."""
+"""The groups by name."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_the_group_is_a_classic_one_again_and_rebalances_when_the_last_other_mem
     assert groups.problem(again) is None
 
 
-def test_so_it_is_when_the_session_of_the_last_one_ends(groups: MixedGroups) -> None:
+def test_the_group_is_a_classic_one_again_when_the_session_of_the_last_other_member_ends(groups: MixedGroups) -> None:
     old = groups.classic(0, 1, 2, 3)
     groups.join_new("n")
     again = groups.join_old(old.member_id)
@@ -202,7 +202,7 @@ def test_members_keep_the_targets_of_the_consumer_group_when_a_static_one_change
     assert groups.problem(another) is None
 
 
-# what is kept on disk
+# on disk
 
 
 def test_the_type_of_a_group_survives_a_restart_after_upgrade_and_downgrade(tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ def test_sessions_begin_anew_with_another_coordinator(groups: Groups) -> None:
     groups.heartbeat(joined)
 
 
-def test_a_rebalance_is_paused_and_who_waits_in_it_is_told(groups: Groups) -> None:
+def test_members_that_wait_in_a_paused_rebalance_are_told(groups: Groups) -> None:
     first = groups.alone()
     waiting = groups.join()
     groups.join(requires_known_member_id=True)

@@ -144,7 +144,7 @@ def test_members_leave_and_are_forgotten_without_heartbeats(groups: ShareGroups)
         ({"member_epoch": -2}, "MemberEpoch is invalid."),
     ],
 )
-def test_a_heartbeat_that_cannot_be_changes_nothing(groups: ShareGroups, changes: dict[str, Any], words: str) -> None:
+def test_an_invalid_heartbeat_changes_nothing(groups: ShareGroups, changes: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidRequestError, match=words):
         groups.beat("m", 0, **{"subscribed_topic_names": ["t"], **changes})
     assert groups.coordinator.get("g") is None

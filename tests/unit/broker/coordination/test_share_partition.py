@@ -188,7 +188,7 @@ def test_a_snapshot_has_everything_but_the_locks() -> None:
     assert acquired == [AcquiredRecords(0, 0, 1), AcquiredRecords(3, 3, 2), AcquiredRecords(4, 5, 1)]
 
 
-def test_nothing_follows_the_states_of_records_that_are_done_with() -> None:
+def test_the_states_of_finished_records_are_final() -> None:
     assert [each for each in RecordState if RECORD_STATES.is_final(each)] == [
         RecordState.ACKNOWLEDGED,
         RecordState.ARCHIVED,

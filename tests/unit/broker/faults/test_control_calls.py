@@ -92,7 +92,7 @@ def test_a_wrong_call_is_refused_with_the_value_and_its_limit(control: Any, argu
     assert message in str(raised.value)
 
 
-def test_none_is_taken_where_it_means_something() -> None:
+def test_none_is_taken_only_where_it_has_a_meaning() -> None:
     assert ControlCall.of("set_leader", {"topic": "t", "partition": 0, "node_id": None}).arguments["node_id"] is None
     for spec in CONTROLS.values():
         for parameter in spec.parameters:

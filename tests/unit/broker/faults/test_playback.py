@@ -14,7 +14,7 @@ from ...virtual_time import elapsed, on_virtual_time
 
 
 class Player:
-    """Notes when which call was made; those of ``broken`` raise."""
+    """Notes each call with its time; calls in ``broken`` raise."""
 
     def __init__(self, *broken: str) -> None:
         self.calls: list[tuple[float, str]] = []

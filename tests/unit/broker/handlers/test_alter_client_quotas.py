@@ -45,7 +45,7 @@ async def test_quotas_are_set_and_found(harness: Harness, version: int) -> None:
     assert describe(harness, strict=True, version=version) == []
 
 
-async def test_a_quota_that_cannot_be_is_its_entitys_error(harness: Harness) -> None:
+async def test_an_invalid_quota_is_its_entitys_error(harness: Harness) -> None:
     assert alter(harness, validate_only=True, user="u") == 0
     assert alter(harness, ip="127.0.0.1") == 42
     assert describe(harness) == []

@@ -81,7 +81,7 @@ async def test_replicas_are_others_at_once(harness: Harness, version: int) -> No
     assert (body.error_code, body.topics) == (0, ())
 
 
-async def test_a_reassignment_that_cannot_be_changes_nothing(harness: Harness) -> None:
+async def test_an_invalid_reassignment_changes_nothing(harness: Harness) -> None:
     allowed = {"allow_replication_factor_change": True}
     for replicas in ([], [1, 1], [9]):
         assert reassign(harness, replicas, **allowed)[0] == 39

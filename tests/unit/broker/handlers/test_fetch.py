@@ -54,7 +54,7 @@ async def test_fetch_error_response_in_every_version(harness: Harness, version: 
     assert code == -1
 
 
-async def test_an_offset_out_of_range_is_said_at_once(harness: Harness) -> None:
+async def test_an_offset_out_of_range_is_reported_at_once(harness: Harness) -> None:
     produce(harness, make_batch([b"a"] * 4))
     log_of(harness.topics).delete_records(2)
     for offset in (1, 5):

@@ -1,4 +1,4 @@
-"""FindCoordinator: which node to ask about a group."""
+"""FindCoordinator: the node to ask about a group."""
 
 from __future__ import annotations
 

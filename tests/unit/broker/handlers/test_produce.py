@@ -57,7 +57,7 @@ async def test_produce_without_a_leader_has_no_hint(harness: Harness) -> None:
     assert (answer.error_code, answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (6, -1, 1)
 
 
-async def test_an_unknown_topic_id_is_said(harness: Harness) -> None:
+async def test_an_unknown_topic_id_is_reported(harness: Harness) -> None:
     topic_data = [{"topic_id": None, "partition_data": [{"index": 0, "records": make_batch()}]}]
     body = harness.call(ApiKey.PRODUCE, 13, acks=1, topic_data=topic_data)
     assert body.responses[0].partition_responses[0].error_code == 100

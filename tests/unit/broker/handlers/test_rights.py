@@ -1,4 +1,4 @@
-"""Which right each API needs, its answer without it, and that other topics and groups are not harmed."""
+"""The right that each API needs, and its answer without it, which harms no other topic or group."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ async def test_the_right_of_brokers_shows_the_epochs_of_every_topic(guarded: Har
     ],
     ids=["broker logger", "client metrics", "group"],
 )
-async def test_options_need_the_right_to_see_them_also_those_that_are_not_here(
+async def test_options_need_the_right_to_see_them_even_if_the_resource_does_not_exist(
     guarded: Harness, resource_type: int, refusal: int, right: Right, answer: int
 ) -> None:
     def code() -> int:

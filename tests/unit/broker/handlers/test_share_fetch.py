@@ -204,7 +204,7 @@ async def test_a_session_that_ends_at_the_former_leader_gives_nothing_of_the_new
     assert codes(acknowledge(shared, 1, (0, 0, [ACCEPT]), node_id=2)) == [0]
 
 
-async def test_acknowledgements_that_cannot_be_are_refused(shared: Harness) -> None:
+async def test_invalid_acknowledgements_are_refused(shared: Harness) -> None:
     append(shared, b"0", b"1")
     fetch(shared, 0)
     wrong: list[tuple[int, int, list[int]]] = [(1, 0, [1]), (0, 1, []), (0, 1, [1, 1, 1]), (0, 1, [4])]

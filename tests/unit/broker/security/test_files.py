@@ -41,7 +41,7 @@ def test_a_line_that_is_not_an_acl_is_damage(tmp_path: Path, line: bytes) -> Non
         AclFile(tmp_path).load()
 
 
-def test_a_full_disk_is_said(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     (tmp_path / "acls.tmp").mkdir()
     with pytest.raises(KafkaStorageError, match="cannot write"):
         AclFile(tmp_path).save(ACLS)

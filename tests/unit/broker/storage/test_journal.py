@@ -1,4 +1,4 @@
-"""The journal's own rules; what its owners keep in it is tested with them."""
+"""The journal's own rules; its content is tested with the owners of a journal."""
 
 from __future__ import annotations
 

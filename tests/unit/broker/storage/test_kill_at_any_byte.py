@@ -79,7 +79,7 @@ def killed_after(budget: int) -> Iterator[Disk]:
 
 
 class Opened:
-    """What a broker has of a data folder."""
+    """The state that a broker reads from a data folder."""
 
     def __init__(self, folder: Path) -> None:
         self.topics = TopicRegistry(BrokerConfig(), [1, 2], data_dir=folder)
@@ -116,7 +116,7 @@ class Opened:
         self.offsets.close()
 
 
-# Each step, and what is to be seen of it: equal before the step, other after it.
+# Each step, and the part of the state that it changes: equal up to the step, other after it.
 Step = tuple[Callable[[Opened], object], Callable[[Opened], object]]
 STEPS: list[Step] = [
     (lambda it: it.topics.create("t", 1), lambda it: it.partitions),
@@ -132,9 +132,7 @@ STEPS: list[Step] = [
 
 
 def run(folder: Path, budget: int) -> tuple[list[list[object]], bool]:
-    """What was seen of everything before each step that was begun, and after the last one that was done; and whether
-    all were done.
-    """
+    """The state before each step that was begun and after the last finished one; and whether all were finished."""
     seen: list[list[object]] = []
     opened: Opened | None = None
     with killed_after(budget):

@@ -144,7 +144,7 @@ def test_reading_is_by_whole_batches_within_the_limit(open_log: OpenLog) -> None
 
 
 @pytest.mark.parametrize("offset", [-1, 2])
-def test_reading_out_of_range_is_said(open_log: OpenLog, offset: int) -> None:
+def test_reading_out_of_range_is_reported(open_log: OpenLog, offset: int) -> None:
     log = open_log()
     append(log, make_batch())
     with pytest.raises(OffsetOutOfRangeError):
@@ -461,7 +461,7 @@ def test_flush_messages_has_all_before_on_the_disk_too_and_the_names_of_new_file
 
 
 def synced_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the files and folders that are had on the disk from now on."""
+    """The names of the files and folders that are flushed to the disk from now on."""
     synced: list[str] = []
 
     def fsync(descriptor: int) -> None:

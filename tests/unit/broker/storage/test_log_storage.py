@@ -78,7 +78,7 @@ def test_no_more_descriptors_are_held_than_allowed(tmp_path: Path, files: OpenFi
     assert len(files) == 0
 
 
-def test_a_file_that_became_shorter_is_said(tmp_path: Path, files: OpenFiles) -> None:
+def test_a_file_that_became_shorter_is_reported(tmp_path: Path, files: OpenFiles) -> None:
     storage = FileStorage(tmp_path / "0", files)
     storage.append((b"abcd",), 0, 100)
     os.truncate(tmp_path / "0" / f"{0:020d}.log", 2)
@@ -86,7 +86,7 @@ def test_a_file_that_became_shorter_is_said(tmp_path: Path, files: OpenFiles) ->
         storage.read(0, 4)
 
 
-def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path, files: OpenFiles) -> None:
+def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path, files: OpenFiles) -> None:
     (tmp_path / "file").write_bytes(b"")
     storage = FileStorage(tmp_path / "file" / "0", files)
     with pytest.raises(KafkaStorageError, match="cannot create"):
@@ -163,7 +163,7 @@ def test_the_start_offset_is_remembered(tmp_path: Path, files: OpenFiles) -> Non
     assert FileStorage(tmp_path / "0", files).load_start_offset() == 17
 
 
-def test_files_that_are_no_segments_are_let_alone(tmp_path: Path, files: OpenFiles) -> None:
+def test_files_that_are_not_segments_are_left_alone(tmp_path: Path, files: OpenFiles) -> None:
     storage = FileStorage(tmp_path / "0", files)
     storage.append((b"abcd",), 17, 100)
     (tmp_path / "0" / "notes.log").write_bytes(b"mine")

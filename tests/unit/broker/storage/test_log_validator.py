@@ -1,4 +1,4 @@
-"""Which batches a log takes, and how those it refuses are explained."""
+"""The batches that a log takes, and the reasons for those that it refuses."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_batch_whose_header_is_wrong_is_refused(open_log: OpenLog, batch: byte
 
 
 @pytest.mark.parametrize("garbage", [b"x" * 100, bytes(100), with_header(make_batch(), 16, ">b", 3)])
-def test_bytes_that_are_no_batch_are_corrupt_or_of_an_old_format(open_log: OpenLog, garbage: bytes) -> None:
+def test_bytes_that_are_not_a_batch_are_corrupt_or_of_an_old_format(open_log: OpenLog, garbage: bytes) -> None:
     log = open_log()
     with pytest.raises((CorruptMessageError, InvalidRecordError)):
         append(log, garbage)

@@ -1,4 +1,4 @@
-"""Which batches of an idempotent producer are new, repeated, or wrong."""
+"""Batches of an idempotent producer: new, repeated or wrong."""
 
 from __future__ import annotations
 

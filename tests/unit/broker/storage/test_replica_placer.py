@@ -1,4 +1,4 @@
-"""Which nodes get new partitions; the refusals, as a client meets them, are tested with ``topics``."""
+"""The nodes that get new partitions; the refusals that a client meets are tested with ``topics``."""
 
 from __future__ import annotations
 

@@ -24,12 +24,12 @@ def test_a_marker_names_its_rows(rows: dict[int, UUID]) -> None:
 
 
 @pytest.mark.parametrize("value", [b"", b"{}", b"[]", b'{"rows":[[1]]}', b'{"rows":[[1,"zz"]]}', b'{"rows":[["x",5]]}'])
-def test_anything_else_is_no_marker(value: bytes) -> None:
+def test_anything_else_is_not_a_marker(value: bytes) -> None:
     with pytest.raises(SerializationError, match="nothing else may write to that topic"):
         decode_marker(value)
 
 
-def test_that_of_the_largest_batch_fits_into_a_request() -> None:
+def test_the_marker_of_the_largest_batch_fits_into_a_request() -> None:
     first = 2**62
     value = encode_marker(row(number, uuid4()) for number in range(first, first + MAX_BATCH_ROWS))
     assert len(value) < 1_048_576 - 1_024

@@ -1,4 +1,4 @@
-"""Whose fault an error is, the scope that it holds, and the rows that are sent alone."""
+"""Errors of one record and of its scope, the scope that an error holds, and the rows that are sent alone."""
 
 from __future__ import annotations
 

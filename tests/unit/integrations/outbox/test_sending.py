@@ -84,7 +84,7 @@ async def test_a_topic_that_goes_meanwhile_ends_nothing() -> None:
     assert producer.taken == [b"2"]
 
 
-async def test_what_was_absent_in_an_earlier_batch_is_asked_for_beside_the_next_ones() -> None:
+async def test_topics_and_partitions_absent_in_an_earlier_batch_are_asked_for_beside_the_next_ones() -> None:
     """Each attempt waited for ``max_block_ms``, in which no row of any other topic was published."""
     producer = Taking("missing")
     absent = AbsentTopics(cast("KafkaProducer[Any, Any]", producer), lambda: None)
@@ -119,7 +119,7 @@ async def test_a_partition_that_was_added_meanwhile_is_found_by_asking_a_broker(
     await absent.close()
 
 
-async def test_what_has_come_to_be_there_is_held_no_longer() -> None:
+async def test_topics_and_partitions_that_have_come_to_exist_are_held_no_longer() -> None:
     """It was held once more, for up to 30 s, and the answer to the question meanwhile was of no use."""
     producer, news = Taking("missing"), 0
 

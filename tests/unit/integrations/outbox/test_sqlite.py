@@ -74,7 +74,7 @@ async def test_a_lock_file_that_cannot_be_written_is_an_error(tmp_path: Path, mo
         await database(tmp_path / "service.db").own()
 
 
-async def test_a_lock_file_that_is_no_database_is_an_error(tmp_path: Path) -> None:
+async def test_a_lock_file_that_is_not_a_database_is_an_error(tmp_path: Path) -> None:
     (tmp_path / LOCK).write_bytes(b"another program's " * 100)
     with pytest.raises(sqlite3.OperationalError, match=rf"{LOCK}, by which relays.*not a database"):
         await database(tmp_path / "service.db").own()

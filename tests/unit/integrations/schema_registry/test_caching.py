@@ -1,4 +1,4 @@
-"""aiokafkapy.integrations.schema_registry.caching: one question for all who wait, and a bounded memory of answers."""
+"""aiokafkapy.integrations.schema_registry.caching: one question for all waiting calls, and a bounded memory of answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Question:
 
 
 @on_virtual_time
-async def test_all_who_wait_get_one_answer_though_the_first_is_cancelled() -> None:
+async def test_all_waiting_calls_get_one_answer_though_the_first_is_cancelled() -> None:
     flights, question = SingleFlight(), Question()
     first, *others = [asyncio.ensure_future(flights.once("key", question)) for _ in range(5)]
     await elapsed(0.5)
@@ -38,7 +38,7 @@ async def test_all_who_wait_get_one_answer_though_the_first_is_cancelled() -> No
 
 
 @on_virtual_time
-async def test_a_failure_is_told_to_all_who_wait_and_to_nobody_else() -> None:
+async def test_a_failure_is_told_to_all_waiting_calls_and_to_no_others() -> None:
     flights, question = SingleFlight(), Question()
     question.error = ValueError("odd")
     found = await asyncio.gather(*(flights.once("key", question) for _ in range(3)), return_exceptions=True)

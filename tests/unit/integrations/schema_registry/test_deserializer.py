@@ -1,4 +1,4 @@
-"""aiokafkapy.integrations.schema_registry.deserializer: what is remembered of schemas, and asked for once."""
+"""aiokafkapy.integrations.schema_registry.deserializer: schemas and decoders are remembered, and asked for once."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class Place(BaseModel):
         (Doubled(), r"\$.n breaks type"),
     ],
 )
-async def test_what_a_models_serializer_makes_of_it_has_to_fit(data: Any, where: str) -> None:
+async def test_the_result_of_a_models_serializer_has_to_fit(data: Any, where: str) -> None:
     """Every record was refused by every reader, and nothing was said when they were written."""
     with pytest.raises(SerializationError, match=where):
         await written(data)

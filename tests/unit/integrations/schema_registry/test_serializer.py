@@ -73,7 +73,7 @@ def test_a_schema_that_cannot_be_read_raises_at_once(make: Any) -> None:
 
 
 @pytest.mark.parametrize("given", [None, "", 7])
-async def test_a_strategy_that_gives_no_subject_is_told_so(given: Any) -> None:
+async def test_a_strategy_that_gives_no_subject_is_named_in_the_error(given: Any) -> None:
     strategy: Any = lambda topic, is_key, name: given  # noqa: E731
     serializer = AvroSerializer(SchemaRegistryClient(URL), "string", subject_name_strategy=strategy)
     with pytest.raises(ConfigurationError, match="topic 'orders': subject_name_strategy gave"):
@@ -137,7 +137,7 @@ async def written_by(serializer: AvroSerializer[Any]) -> bytes:
 
 
 def schema_id_at_once(serializer: AvroSerializer[Any]) -> int | None:
-    """By which schema a record is written that cannot wait; None where it would have to, as for ``send_nowait``."""
+    """The schema of a record that cannot wait; None where it would have to wait, as for ``send_nowait``."""
     written = serializer("orders", DATA)
     if isinstance(written, bytes):
         return written[4]

@@ -19,6 +19,6 @@ def test_a_subject_is_of_the_topic_the_type_or_both() -> None:
     assert topic_record_name_strategy("orders", False, "shop.Order") == "orders-shop.Order"
 
 
-def test_a_schema_without_a_name_is_told_so() -> None:
+def test_a_schema_without_a_name_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match="the schema has none"):
         record_name_strategy("orders", False, None)

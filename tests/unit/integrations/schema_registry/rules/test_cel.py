@@ -71,7 +71,7 @@ async def test_conditions(expression: str, holds: bool) -> None:
 
 
 @pytest.mark.parametrize("expression", ["", "message.", "1 +", None])
-async def test_an_expression_that_cannot_be_read_is_said_when_it_is_prepared(expression: Any) -> None:
+async def test_an_expression_that_cannot_be_read_is_an_error_when_it_is_prepared(expression: Any) -> None:
     with pytest.raises(RuleFailedError, match="it failed"):
         await run(expression, DATA)
 

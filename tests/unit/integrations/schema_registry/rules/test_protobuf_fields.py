@@ -81,8 +81,8 @@ def test_each_field_that_is_set_is_visited_and_the_message_is_left_alone() -> No
     assert found.count(("p.Inner.text", "STRING")) == 3
 
 
-def test_what_a_visit_leaves_out_of_lists_and_maps_is_not_there() -> None:
-    """As numbers are that a dead letter must not have."""
+def test_values_that_a_visit_leaves_out_of_lists_and_maps_are_gone() -> None:
+    """A dead letter leaves numbers out in this way."""
     message = message_of(Outer, VALUES)
     made = plain_message(protobuf_walk(Outer.DESCRIPTOR)(message, lambda field, value: None))
     assert (made["texts"], made["labels"], made["places"]) == ([], {}, {"k": {"text": ""}})

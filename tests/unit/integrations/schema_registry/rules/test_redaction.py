@@ -1,4 +1,4 @@
-"""aiokafkapy.integrations.schema_registry.rules.redaction: what is left of data whose fields are encrypted."""
+"""aiokafkapy.integrations.schema_registry.rules.redaction: data without the values of its encrypted fields."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ def test_data_of_another_shape_than_its_schema_is_hidden_too(order: Any, secret:
     assert "SECRET" not in str(list(found.values()))
     assert "123456789" not in str(found)
     if "id" not in secret:
-        assert found["id"] == 5, "what is known to be of another field stays"
+        assert found["id"] == 5, "the value of another field stays"
 
 
 @pytest.mark.parametrize("order", [avro_order, json_order])
-def test_a_message_that_is_no_object_is_hidden_as_a_whole(order: Any) -> None:
+def test_a_message_that_is_not_an_object_is_hidden_as_a_whole(order: Any) -> None:
     assert redacted(order(), "SECRET", PII, None) is None
     assert "SECRET" not in str(redacted(order(), ["SECRET"], PII, None))
 
