@@ -86,7 +86,7 @@ def confluent_consume(servers: str, topic: str, group: str, count: int, **option
 
 
 class ConfluentGroup:
-    """Members of a group in this process, polled in turn, and a producer of what they read."""
+    """Members of a group in this process, polled in turn, and a producer of the records that they read."""
 
     def __init__(self, servers: str, topic: str, group: str, protocol: str) -> None:
         from confluent_kafka import Producer
@@ -404,7 +404,7 @@ def aiokafka(servers: str, topic: str, count: int) -> Any:
 
 
 class AiokafkaGroup:
-    """Members of a group in this process, each a task, and a producer of what they read."""
+    """Members of a group in this process, each a task, and a producer of the records that they read."""
 
     def __init__(self, servers: str, topic: str, partitions: int = 12) -> None:
         self.servers, self.topic, self.partitions = servers, topic, partitions

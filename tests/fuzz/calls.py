@@ -156,7 +156,7 @@ class Hooks:
         return self._misbehave("a", None)
 
     def _misbehave(self, hook: str, fine: Any) -> Any:
-        # The same each time: how often a hook is called is no part of the plan.
+        # The same each time: the number of a hook's calls is not part of the plan.
         chance = random.Random(f"{self._seed} {hook}")
         way = self._ways[hook]
         if way == "raise":

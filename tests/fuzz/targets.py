@@ -1,9 +1,9 @@
 """The targets of fuzzing: a ``Target`` makes valid inputs, takes any bytes at all, and says how much memory those may
 cost.
 
-``check`` is the whole judgement on one input. A target raises for each finding: an exception that is not the
-project's own word for bad bytes, two forms of a kernel that disagree, a future that stays pending. That an input ends
-is the caller's to watch (pytest-timeout, or the alarm of ``python -m tests.fuzz``).
+``check`` is the whole judgement on one input. A target raises for each finding: an exception that is not the project's
+own word for bad bytes, two forms of a kernel that disagree, a future that stays pending. The caller watches that an
+input ends (pytest-timeout, or the alarm of ``python -m tests.fuzz``).
 
 Rules: a target keeps nothing from one input to the next, so that each can be replayed alone; the bound on memory is a
 constant and a multiple of the input's size, so that no small input is a bomb.

@@ -46,7 +46,7 @@ BLEED: Final = b"\1\x40\0"
 
 
 class Honest(IntEnum):
-    """Up to where the stranger speaks TLS as it is meant."""
+    """The last part of the exchange in which the stranger speaks proper TLS."""
 
     NOWHERE = 0
     FIRST_FLIGHT = 1

@@ -3,12 +3,12 @@ agree in all that clients act upon.
 
 One state machine of Hypothesis draws records, plain, idempotent and transactional, reads, offsets, deletions, commits
 of groups, and mistakes: sequences and epochs that are old, early or strange, offsets out of range, partitions that do
-not exist. It knows only enough of a topic to draw requests worth making; which answer is right, Kafka says.
+not exist. It knows only enough of a topic to draw requests worth making; Kafka says which answer is right.
 
 Rules: random values are not compared, or only by their position: producer ids, topic names, the order of partitions in
 an answer. A broker that says "not yet" is asked again. A difference is mended in the dev broker, or listed here:
 
-- Kafka's offset of the youngest record (-3) may be one that was deleted, which no consumer can read; ours is none.
+- Kafka's offset of the youngest record (-3) may be one that was deleted, which no consumer can read; ours never is.
 - While Kafka asks the coordinator whether a partition is in the transaction, it remembers the batch's sequence, and
   then takes none above it until one is appended (KIP-890), also when the answer was no or the batch a duplicate. Ours
   knows the answer without asking.

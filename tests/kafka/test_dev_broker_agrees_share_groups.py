@@ -4,8 +4,8 @@ Left out of the comparison, with the reason:
 
 - epochs of groups: Kafka counts one more, for its share coordinator hears of a topic after the group has subscribed to
   it; a first answer has no partitions for the same reason, and members ask until they have some;
-- how ranges of offsets are cut, which says nothing: both answers are compared record by record;
-- where a group begins, but after it has ended: Kafka writes a new start with the next change only;
+- the cuts between ranges of offsets, which mean nothing: both answers are compared record by record;
+- the start of a group, except after it has ended: Kafka writes a new start with the next change only;
 - AlterShareGroupOffsets of topics that there are: Kafka 4.1.0 says that it has done so, and has not (its request's
   topics are put into a second collection, which refuses elements of another one);
 - topic ids that do not exist in ShareFetch: Kafka 4.1.0 has an exception of its own then, UNKNOWN_SERVER_ERROR;
@@ -334,7 +334,7 @@ async def groups_of_other_kinds(client: RawClient, topic: str) -> Any:
     answers.append(int((await client.call(ApiKey.JOIN_GROUP, 7, **join_fields(classic))).error_code))
     answers.append(int((await client.call(ApiKey.JOIN_GROUP, 7, **join_fields(share))).error_code))
     commit = [{"name": topic, "partitions": [{"partition_index": 0, "committed_offset": 5}]}]
-    # A group without written state is not always visible to Kafka's readers: that hangs on others of its shard.
+    # A group without written state is not always visible to Kafka's readers: that depends on other groups of its shard.
     body = await client.call(ApiKey.OFFSET_COMMIT, 8, group_id=classic, generation_id_or_member_epoch=-1, topics=commit)
     answers.append(int(body.topics[0].partitions[0].error_code))
     for group in (consumer, classic):

@@ -48,7 +48,7 @@ async def test_a_secured_broker_is_described_with_certificate_mechanism_and_righ
     assert (check, "kafka-acls --add" in text) == ("topic", True)
 
 
-async def test_a_listener_of_the_other_language_is_known_for_one(
+async def test_a_listener_that_speaks_the_other_language_is_recognized(
     kafka: ApacheKafka, secure_kafka: ApacheKafka, certificates: TestCertificates
 ) -> None:
     ((check, text),) = failed(await examine(secure_kafka.bootstrap_servers_of("SSL")))

@@ -132,7 +132,7 @@ class _End:
 
 
 def _step(task: Task) -> str | None:
-    """Where this attempt ends."""
+    """The step at which this attempt ends."""
     if task.batch_id is None or task.batch_id >= len(STEPS) or (task.partition_id, task.attempt_number) != (0, 0):
         return None
     return STEPS[task.batch_id]

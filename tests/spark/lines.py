@@ -14,7 +14,7 @@ __all__ = ["Lines", "run", "start", "values"]
 
 
 class Lines:
-    """A folder of text files that a stream reads, a file a micro-batch, and where its query keeps its place."""
+    """A folder of text files that a stream reads, a file a micro-batch, and the place that its query keeps."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self._spark = spark

@@ -1,7 +1,7 @@
 """A pipeline of ``pipeline_program`` on three real nodes, as the tests of crashes see it: ``Pipeline``.
 
-Owns the topics of one query, their records, and how a query is run in the session of all tests or in a driver of its
-own. The kills, and their times, are the tests'.
+Owns the topics of one query, their records, and runs a query in the session of all tests or in a driver of its own. The
+kills, and their times, are the tests'.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Pipeline:
         return victim
 
     def micro_batches(self) -> int:
-        """How many the checkpoint says are committed."""
+        """The number of micro-batches that are committed by the checkpoint."""
         return len(list((self.folder / "checkpoint" / "commits").glob("[0-9]*")))
 
     def judge(self) -> int:

@@ -61,7 +61,7 @@ def test_the_demo_ends_with_the_pipeline_s_report_though_a_worker_of_spark_is_sl
     assert report["pipeline"]["spark"]["flights"] == report["flights"] == 12_000
     assert_whole(report["pipeline"], out)
     assert flag.exists()
-    # All of it was live in the browser: the flights, and that which Spark read and wrote.
+    # All of it was live in the browser: the flights, and the records that Spark read and wrote.
     assert watched.records["flights"] == 12_000
     assert watched.records["flights.delay-by-carrier"] > 0
     assert watched.highest_rate > 0
@@ -116,7 +116,7 @@ class Watched:
 
 
 def views_of(url: str, view: str) -> Iterator[dict[str, Any]]:
-    """What a view of a console shows, each second, until the console ends."""
+    """The content of a view of a console, each second, until the console ends."""
     with urllib.request.urlopen(f"{url}api/live?view={view}", timeout=LONGEST_PROGRAM) as stream:
         for line in stream:
             message = json.loads(line.removeprefix(b"data: ")) if line.startswith(b"data: ") else {}

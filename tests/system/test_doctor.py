@@ -164,7 +164,7 @@ async def test_an_unknown_authority_fails_with_its_remedy(secured: DevBroker, tm
     assert "ssl_truststore_location" in text
 
 
-async def test_a_listener_of_the_other_language_is_known_for_one(
+async def test_a_listener_that_speaks_the_other_language_is_recognized(
     secured: DevBroker, certificates: TestCertificates
 ) -> None:
     ((check, text),) = failed(await examine(secured.bootstrap_servers_of("SSL")))

@@ -65,7 +65,7 @@ def test_an_edge_builds_on_no_inner_room_of_the_producer(edge: str) -> None:
 
 
 def inner_names(node: ast.ImportFrom) -> set[str]:
-    """What an import takes of the producer that is not for edges."""
+    """The names that an import takes from inner rooms of the producer."""
     owner, _, module = (node.module or "").removeprefix("aiokafkapy.").partition(".")
     names = {each.name for each in node.names}
     if owner != "producer" or module in FACE:

@@ -1,4 +1,4 @@
-"""What the processes of a run tell the one that schedules."""
+"""The messages of a run's processes to the one that schedules."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_message_of_xdists_own_and_the_mark_of_the_end_arrive_as_they_are() ->
         ({"when": "call", "outcome": "passed", "sections": []}, True),
     ],
 )
-def test_only_fixtures_that_came_and_went_without_a_word_are_left_out(report: dict[str, Any], is_told: bool) -> None:
+def test_only_set_ups_and_teardowns_that_printed_nothing_are_left_out(report: dict[str, Any], is_told: bool) -> None:
     sent: list[Any] = []
     parcels = Parcels(sent.append, with_phases=False)
     parcels.sendevent("testreport", data=report)

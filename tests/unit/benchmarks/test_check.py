@@ -1,4 +1,4 @@
-"""benchmarks.micro.check: when a figure counts as worse."""
+"""benchmarks.micro.check: figures that count as worse."""
 
 from __future__ import annotations
 

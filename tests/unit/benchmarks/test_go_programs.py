@@ -1,4 +1,4 @@
-"""benchmarks.go_programs: a program is compiled once, and whoever needs it does without where that is not possible."""
+"""benchmarks.go_programs: a program is compiled once; where that is not possible, its users do without it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_it_is_compiled_again_when_its_folder_has_changed(folder: Path, ag
     assert (program.read_text() != "the former one") is is_compiled
 
 
-async def test_what_cannot_be_compiled_is_left_out_with_the_reason(folder: Path) -> None:
+async def test_a_program_that_cannot_be_compiled_is_left_out_with_the_reason(folder: Path) -> None:
     (folder / "broken").touch()
     with pytest.raises(SkippedError, match="name cannot be built here: no such module"):
         await built("name", folder, "a.package")

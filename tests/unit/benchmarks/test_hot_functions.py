@@ -1,4 +1,4 @@
-"""The list of the functions that a lone record runs: how it comes from callgrind's files, and that it fits the core."""
+"""The list of the functions that a lone record runs: made from callgrind's files, it fits the core."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def written(path: Path, more: int) -> Path:
     return path
 
 
-def test_a_function_s_cost_is_its_own_and_not_that_of_what_it_calls(tmp_path: Path) -> None:
+def test_a_function_s_cost_is_its_own_and_not_that_of_the_functions_it_calls(tmp_path: Path) -> None:
     costs = read_costs(written(tmp_path / "compiled.1", 8))
     assert costs == {APPEND: 42, FREED: 300, f"{APPEND}.constprop.0": 8, "__Pyx_TypeTest": 5000}
 
@@ -72,7 +72,7 @@ def test_the_hot_functions_are_those_of_the_sources() -> None:
 
 
 def is_in_a_source(function: str) -> bool:
-    """Whether what is named like ``__pyx_f_10aiokafkapy_6record_7builder_18RecordBatchBuilder__append`` is there."""
+    """Whether a function named like ``__pyx_f_10aiokafkapy_6record_7builder_18RecordBatchBuilder__append`` is there."""
     path, rest = PACKAGE.parent, re.sub(r"^__pyx_[a-z]+_(?:new_|dealloc_)?(?=\d)", "", function)
     while not path.with_suffix(".py").exists() and (part := re.match(r"(\d+)(.*)", rest)):
         length, rest = int(part[1]), part[2]

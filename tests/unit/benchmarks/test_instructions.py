@@ -1,4 +1,4 @@
-"""benchmarks.micro.instructions: the counts, and when a count is worse."""
+"""benchmarks.micro.instructions: the counts, and worse ones."""
 
 from __future__ import annotations
 

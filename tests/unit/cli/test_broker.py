@@ -1,4 +1,4 @@
-"""``aiokafkapy broker``: what it does before there is a broker."""
+"""``aiokafkapy broker``: its steps before there is a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that explains: which source wins, and that errors name it."""
+"""The command that explains: the source that wins, which errors name."""
 
 from __future__ import annotations
 

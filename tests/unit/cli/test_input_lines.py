@@ -1,4 +1,4 @@
-"""Lines come as they are complete, from what is opened when the first is asked for."""
+"""Lines come as soon as they are complete; their source is opened when the first is asked for."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_threads_that_log_first_at_the_same_time_configure_it_once() -> None:
     assert root.handlers == before
 
 
-def test_what_another_thread_logs_meanwhile_waits_for_the_form(
+def test_an_event_that_another_thread_logs_meanwhile_waits_for_the_form(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logger = get_logger("aiokafkapy.broker")
@@ -101,7 +101,7 @@ def test_what_another_thread_logs_meanwhile_waits_for_the_form(
     assert len(lines) == 2
 
 
-def test_it_is_set_up_once_whoever_reads_the_command_line() -> None:
+def test_it_is_set_up_once_by_any_reader_of_the_command_line() -> None:
     assert _handlers_of_a_run("broker", "--port", "0") == ["_FirstRecord"]
     assert _handlers_of_a_run("--log-level", "error", "broker", "--port", "0") == ["_FirstRecord"]
 

@@ -1,4 +1,4 @@
-"""How servers, pairs, times and positions are written on the command line."""
+"""The forms of servers, pairs, times and positions on the command line."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_environment_s_options_are_those_of_every_command_and_config_overrid
     assert client_options("h:1", None, is_producer=True) == servers | {"security.protocol": "SSL", "linger.ms": "5"}
 
 
-def test_a_variable_that_is_no_option_is_an_error_of_commands_that_produce(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_variable_is_an_error_of_commands_that_produce(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIOKAFKAPY_LINGERMS", "5")
     assert client_options("h:1", None) == {"bootstrap.servers": "h:1"}
     with pytest.raises(CommandError, match=r"AIOKAFKAPY_LINGERMS is no option: .*linger_ms"):

@@ -1,4 +1,4 @@
-"""The load of ``perf``: its pace, Ctrl-C, and what is timed; the figures are in ``test_commands``."""
+"""The load of ``perf``: its pace, Ctrl-C, and its timings; the figures are in ``test_commands``."""
 
 from __future__ import annotations
 

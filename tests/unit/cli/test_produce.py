@@ -1,5 +1,5 @@
-"""``produce`` sends what can be sent, and keeps the rest with the reason; the process and its broker are in the system
-tests.
+"""``produce`` sends each line that it can, and keeps the others with the reason; the process and its broker are in the
+system tests.
 """
 
 from __future__ import annotations

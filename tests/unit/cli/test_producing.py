@@ -1,4 +1,4 @@
-"""``Sending``: which lines' outcomes are told, and which are open."""
+"""``Sending``: lines whose outcomes are told, and open ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Producer:
 
 
 async def sending_of(count: int) -> tuple[Producer, Sending[InputRecord], list[tuple[int, object]]]:
-    """Lines numbered from 0, sent; and what is told of them."""
+    """Lines numbered from 0, sent; and the outcomes told of them."""
     producer: Any = Producer()
     told: list[tuple[int, object]] = []
     sending: Sending[InputRecord] = Sending(

@@ -1,4 +1,4 @@
-"""Java's properties files, as `java.util.Properties` documents them."""
+"""Java's properties files, as ``java.util.Properties`` documents them."""
 
 from __future__ import annotations
 

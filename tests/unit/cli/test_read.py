@@ -87,7 +87,7 @@ async def test_reading_to_an_end_ends_when_the_topic_is_deleted() -> None:
     assert output.getvalue().count("\n") == 1
 
 
-async def test_new_records_are_waited_for_whatever_becomes_of_the_topic() -> None:
+async def test_new_records_are_waited_for_and_the_topic_is_not_looked_for() -> None:
     reader = Reader()
     following = asyncio.ensure_future(show_records(reader, ReadPlan({PLACE: None}), Stop(), io.StringIO()))  # type: ignore[arg-type]
     for _ in range(100):

@@ -76,7 +76,7 @@ class FakeLoop:
 
     @property
     def armed(self) -> list[float]:
-        """When the timers that are not cancelled fire."""
+        """The times at which timers that are not cancelled fire."""
         return sorted(when for when, _, handle in self._timers if not handle.is_cancelled)
 
     async def settle(self) -> None:

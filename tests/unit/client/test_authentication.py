@@ -80,7 +80,7 @@ class Mechanism:
 
 
 class TokenMechanism(Mechanism):
-    """As OAUTHBEARER: closed, it has no token any more, and those who wait for one are refused."""
+    """As OAUTHBEARER: closed, it has no token any more, and callers that wait for one are refused."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -317,7 +317,7 @@ class TestRefused:
         assert len(cluster.attempts) == 1, "no connection was lost"
 
     @pytest.mark.parametrize("held", [ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE])
-    async def test_a_refusal_of_credentials_that_were_replaced_is_no_refusal(
+    async def test_a_refusal_of_credentials_that_were_replaced_does_not_count(
         self, held: ApiKey, make_client: MakeClient, cluster: FakeCluster
     ) -> None:
         server = SaslServer(cluster[1])
@@ -395,7 +395,7 @@ class TestRefused:
         assert "the token has 600,000 bytes; brokers take 524,288" in str(under_test.metadata.fatal_error)
         assert not server.said
 
-    async def test_a_lost_connection_is_no_refusal(self, make_client: MakeClient, cluster: FakeCluster) -> None:
+    async def test_a_lost_connection_is_not_a_refusal(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         SaslServer(cluster[1])
         cluster[1].answering[ApiKey.SASL_AUTHENTICATE] = lambda request: request.transport.lose()
         under_test = make_sasl_client(make_client, Mechanism())
@@ -755,7 +755,7 @@ class TestRenewal:
         await under_test.loop.advance(9.6)
         cluster[2].pending.pop().respond()
         await under_test.loop.settle()
-        assert answer.result().error is None, "what was asked before is answered"
+        assert answer.result().error is None, "requests from before are answered"
         assert state_of(under_test, 2) is ConnectionState.AUTHENTICATION_FAILED
 
     async def test_it_waits_for_a_large_request_to_be_written(

@@ -147,7 +147,7 @@ class TestMessages:
         assert advice in refused(request_timeout_ms=value)
         assert "in milliseconds" in refused(request_timeout_ms="5s")
 
-    def test_a_bool_is_no_number(self) -> None:
+    def test_a_bool_is_not_a_number(self) -> None:
         assert refused(request_timeout_ms=True) == "request_timeout_ms=True: a number is needed, not a bool"
 
     def test_a_choice_lists_the_choices(self) -> None:

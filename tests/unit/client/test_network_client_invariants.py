@@ -126,7 +126,7 @@ class History:
         self.under_test.metadata.request_update()
 
     def answer_oddly(self) -> None:
-        """From now on, what Metadata responses say is of no use, or leads away from the cluster."""
+        """From now on, Metadata responses are of no use, or lead away from the cluster."""
         nowhere = [{"node_id": 1, "host": "", "port": 1}, {"node_id": 2, "host": "two", "port": -1}]
         self.cluster.odd_metadata = self.random.choice(
             [{}, {"error_code": 7}, {"error_code": 129}, {"brokers": []}, {"brokers": nowhere}, {"cluster_id": "other"}]

@@ -172,7 +172,7 @@ async def test_silence_is_probed_only_when_nothing_is_in_flight(setting: Setting
     assert setting.in_flight.count(1) == 1
     setting.loop.clock.advance(29)
     setting.write()
-    assert setting.in_flight.count(1) == 2, "what is in flight has a time-out of its own"
+    assert setting.in_flight.count(1) == 2, "a request in flight has a time-out of its own"
     setting.in_flight.clear_all(1)
     setting.write()
     assert setting.in_flight.count(1) == 2

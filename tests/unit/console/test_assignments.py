@@ -1,4 +1,4 @@
-"""Assignments of the protocol ``consumer``, and bytes that are none."""
+"""Assignments of the protocol ``consumer``, and other bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose requests are answered: not those of other pages, other hosts, or without the token."""
+"""Requests of other pages, of other hosts, or without the token are not answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The console's decoder: no list of records waits for a registry that is away, or for ids that are none."""
+"""The console's decoder: no list of records waits for a registry that is away, or for unknown ids."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def test_an_id_that_is_not_there_is_asked_for_once_a_minute(registry: Fake
 
 @pytest.mark.slow
 @on_virtual_time
-async def test_binary_data_that_looks_like_ids_is_no_flood_of_questions(registry: FakeRegistry) -> None:
+async def test_binary_data_that_looks_like_ids_causes_no_flood_of_questions(registry: FakeRegistry) -> None:
     decoder = RegistryDecoder("http://registry")
     assert await failures(decoder, 1) == [""]
     registry.errors = {schema_id: SchemaNotFoundError("not there") for schema_id in range(1_000, 90_000)}

@@ -1,4 +1,4 @@
-"""How flights are dealt to clients."""
+"""Flights are dealt to clients."""
 
 from __future__ import annotations
 

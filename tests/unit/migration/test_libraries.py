@@ -70,7 +70,7 @@ def test_an_option_of_our_name_and_another_meaning_has_advice() -> None:
     assert option_advice(CONFLUENT, "dr_cb") == "leave it out: await send(), or the delivery that enqueue() gives"
 
 
-def test_what_from_properties_takes_of_librdkafka_needs_no_change() -> None:
+def test_options_of_librdkafka_that_from_properties_takes_need_no_change() -> None:
     notes = translated_properties()
     assert notes["queue.buffering.max.ms"] == "taken, as linger_ms"
     assert notes["log_level"].startswith("ignored, with one warning: ")

@@ -113,7 +113,7 @@ def test_spark_is_found_with_options_that_are_refused_and_its_jar() -> None:
     assert "startingOffsets" in found(program)["option kafka.auto.offset.reset"]
 
 
-def test_an_object_that_is_no_producer_is_left_alone() -> None:
+def test_an_object_that_is_not_a_producer_is_left_alone() -> None:
     assert (
         lines("""
         from aiokafka import AIOKafkaConsumer
@@ -180,7 +180,7 @@ def test_the_format_of_a_text_is_not_sparks(text: str) -> None:
 
 
 def test_a_dictionary_that_takes_in_one_of_its_own_name_has_the_keys_of_both() -> None:
-    """The file was reported as no Python, and its other lines were lost."""
+    """The file was reported as not being Python, and its other lines were lost."""
     assert lines("""\
         from confluent_kafka import Producer
         conf = {"linger.ms": 1, "nonsense.x": 5}

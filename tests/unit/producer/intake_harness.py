@@ -66,7 +66,7 @@ class IntakeRuntime:
         self.topics = self.admission.topics
 
     def learn(self, topics: dict[str, int]) -> None:
-        """Metadata arrives: topics, and how many partitions they have."""
+        """Metadata arrives: topics, with their numbers of partitions."""
         self.metadata.cluster = cluster_of({topic: [-1] * count for topic, count in topics.items()})
         self.admission.on_metadata_update()
 
@@ -82,7 +82,7 @@ class IntakeRuntime:
 
 
 def not_started() -> KafkaError:
-    """Why an intake cannot be used, in these tests."""
+    """The reason why an intake cannot be used, in these tests."""
     return ProducerNotStartedError("not started")
 
 

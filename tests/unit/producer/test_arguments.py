@@ -95,7 +95,7 @@ class TestTimestamp:
         assert time_of("t", timestamp) == timestamp.__index__()
 
     @pytest.mark.parametrize("timestamp", [1.7e12, float("nan"), True, "1700000000000", Decimal(1), timedelta(1)])
-    def test_a_value_that_is_no_time_is_named_with_its_topic(self, timestamp: Any) -> None:
+    def test_a_value_that_is_not_a_time_is_named_with_its_topic(self, timestamp: Any) -> None:
         kind = type(timestamp).__name__
         with pytest.raises(TypeError, match=f"topic 't': timestamp_ms is a {kind}, not an int of milliseconds or a"):
             time_of("t", timestamp)
@@ -223,7 +223,7 @@ class TestData:
                 check_data("t", *pair)
             assert "password" not in str(caught.value)
 
-    def test_a_view_that_was_released_and_addresses_of_objects_are_no_bytes(self) -> None:
+    def test_a_view_that_was_released_and_addresses_of_objects_are_not_bytes(self) -> None:
         view = memoryview(b"x")
         view.release()
         with pytest.raises(SerializationError, match="cannot be read: ValueError: operation forbidden"):

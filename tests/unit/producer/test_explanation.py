@@ -27,7 +27,7 @@ def option(explanation: Explanation, name: str) -> OptionInForce:
     return next(one for one in explanation.options if one.name == name)
 
 
-def test_an_option_is_shown_with_its_value_its_kafka_name_and_where_it_came_from() -> None:
+def test_an_option_is_shown_with_its_value_its_kafka_name_and_its_source() -> None:
     config = ProducerConfig.from_properties({"bootstrap.servers": "h:1", "acks": "1"})
     found = explain(config, {"bootstrap_servers": "app.properties", "acks": "--config"})
     assert option(found, "acks")[:4] == ("acks", "acks", 1, "--config")

@@ -66,7 +66,7 @@ def test_credentials_may_change_later_so_they_have_a_model() -> None:
     assert found.with_credentials(sasl_password="q").sasl_password == "q"
 
 
-def test_a_name_that_is_no_option_is_refused_with_none_too() -> None:
+def test_an_unknown_name_is_refused_with_none_too() -> None:
     assert make_config("h:1", None, {"sasl_mechanism": None, "acks": None}).acks == "all"
     with pytest.raises(ConfigurationError, match=r"unknown option 'ssl_truststore_locations': .*_location"):
         make_config("h:1", None, {"ssl_truststore_locations": None})

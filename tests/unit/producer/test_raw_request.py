@@ -1,4 +1,4 @@
-"""Requests of the caller's own: which are let through, and the errors before anything is sent."""
+"""Requests of the caller's own: accepted ones, and the errors before anything is sent."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_every_exception_of_a_serializer_but_the_end_of_the_program_is_its_recor
 def test_a_record_may_be_sent_again_where_its_serializers_error_says_so(
     cause: Exception, *, is_retriable: bool
 ) -> None:
-    """Whoever sends what is retriable again lost these records in an outage of the registry."""
+    """Callers that send again after retriable errors lost these records in an outage of the registry."""
 
     def serializer(topic: str, data: object) -> bytes:
         raise cause

@@ -246,6 +246,6 @@ async def test_each_broker_has_its_state(runtime: ProducerRuntime) -> None:
     assert shown()[0] == ("idle", None), "closed by us, unused"
 
 
-async def test_bootstrap_addresses_are_no_brokers(runtime: ProducerRuntime) -> None:
+async def test_bootstrap_addresses_are_not_brokers(runtime: ProducerRuntime) -> None:
     runtime.metadata.bootstrap([("h", 1)])
     assert health_of(ProducerState.RUNNING, runtime).brokers == ()

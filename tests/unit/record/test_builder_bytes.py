@@ -70,7 +70,7 @@ class TestTheTwoForms:
         compiled, interpreted = (filled(kernel, []) for kernel in kernels)
         checked = [kernels[0].plain_headers(headers) for headers in given_headers]
         for number in order:
-            # Of this tuple, or of another, was said last that it is plain; or of a list like it.
+            # The last tuple known as plain is this one, another one, or was a list like it.
             headers = given_headers[number % len(checked)]
             found = checked[number % len(checked)]
             if number % 2:

@@ -172,7 +172,7 @@ class TestFraming:
     @pytest.mark.parametrize(
         "rest", [bytes(8), bytes(1_000), b"\x1f", b"\x1f\x8b\x08", b"\x1f\x8b\x07" + bytes(20), b"rest"]
     )
-    def test_what_is_behind_the_last_gzip_member_is_left_out_as_java_does(self, rest: bytes) -> None:
+    def test_bytes_behind_the_last_gzip_member_are_left_out_as_java_does(self, rest: bytes) -> None:
         stream = compress(Compression.GZIP, DATA)
         assert decompress(Compression.GZIP, stream + rest, len(DATA)) == DATA
         assert decompress(Compression.GZIP, stream * 2 + rest, 2 * len(DATA)) == DATA * 2

@@ -57,7 +57,7 @@ class Handshake:
 
     @property
     def servers_serial(self) -> str:
-        """Which certificate the server showed."""
+        """The certificate that the server showed."""
         return str((self.client.getpeercert() or {})["serialNumber"])
 
 

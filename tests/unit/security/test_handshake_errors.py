@@ -228,7 +228,7 @@ def test_the_certificates_errors_come_from_a_loop_as_from_ssl(
         assert words in _said(error, host)
 
 
-# whatever else may come
+# other errors
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,6 @@ def test_each_protocol_has_its_parts() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["", "TLS", "ssl", "XSSL", "SASL"])
-def test_a_word_that_is_no_protocol_has_nothing(protocol: str) -> None:
+def test_a_word_that_is_not_a_protocol_has_nothing(protocol: str) -> None:
     assert not has_tls(protocol)
     assert not has_sasl(protocol)

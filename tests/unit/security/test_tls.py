@@ -285,7 +285,7 @@ async def _coroutine() -> ssl.SSLContext:
         (lambda: int("x"), "the function ssl_context failed: ValueError: invalid literal"),
     ],
 )
-def test_what_a_function_gives_or_raises_is_told(give: Any, words: str) -> None:
+def test_a_wrong_result_of_a_function_and_its_exception_are_told(give: Any, words: str) -> None:
     contexts = TlsContexts(Options(ssl_context=give))
     with pytest.raises(KafkaConnectionError, match=words):
         contexts.context()

@@ -1,4 +1,4 @@
-"""Both halves of TLS without sockets, against a half that is no code of ours; then a client's on a real socket."""
+"""Both halves of TLS without sockets, against a half that is not our code; then a client's on a real socket."""
 
 from __future__ import annotations
 
@@ -466,7 +466,7 @@ async def test_at_the_end_nothing_waits_for_an_other_side_that_reads_nothing(cer
 @both_halves
 @both_versions
 @pytest.mark.parametrize("at_once", [None, 1])
-async def test_bytes_that_are_no_tls_end_the_connection_with_an_alert_and_that_reason(
+async def test_bytes_that_are_not_tls_end_the_connection_with_an_alert_and_that_reason(
     certificates: TestCertificates, half: Half, version: str, at_once: int | None
 ) -> None:
     pair = Pair(certificates, half, version)
@@ -486,7 +486,7 @@ async def test_bytes_that_are_no_tls_end_the_connection_with_an_alert_and_that_r
 
 @both_halves
 @both_versions
-async def test_bytes_that_are_no_tls_in_the_handshake_are_its_failure(
+async def test_bytes_that_are_not_tls_in_the_handshake_are_its_failure(
     certificates: TestCertificates, half: Half, version: str
 ) -> None:
     pair = Pair(certificates, half, version)
@@ -721,7 +721,7 @@ def test_a_connection_opens_once_and_closes_from_anywhere() -> None:
     assert not TLS_STATES.can_follow(TlsState.OPEN, TlsState.SHAKING_HANDS)
 
 
-# A client on a real socket.
+# a client on a real socket
 
 
 class Peer:

@@ -109,7 +109,7 @@ def test_options_that_only_java_supports_are_refused_with_the_remedy(name: str, 
     assert "hush" not in str(caught.value)
 
 
-def test_certificates_as_files_are_no_matter_of_java() -> None:
+def test_certificates_as_files_are_taken_as_in_java() -> None:
     assert kafka_properties(SERVERS | {"kafka.ssl.truststore.type": "pem"})["ssl.truststore.type"] == "pem"
 
 
@@ -158,7 +158,7 @@ def test_options_without_a_use_in_the_protocol_are_left_out() -> None:
         used_properties(ProducerConfig, servers | {"ssl.trust.location": "/ca.pem"})
 
 
-def test_a_java_class_whose_work_is_done_here_is_no_matter() -> None:
+def test_a_java_class_whose_work_is_done_here_is_left_out() -> None:
     handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
     servers = kafka_properties(SERVERS | {"kafka.sasl.login.callback.handler.class": handler})
     assert used_properties(ProducerConfig, servers) == kafka_properties(SERVERS)

@@ -1,6 +1,4 @@
-"""``TestCertificates``: its files as others read them. The use of its certificates,
-tests/unit/security shows.
-"""
+"""``TestCertificates``: its files as others read them; tests/unit/security shows the use of its certificates."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_producer_admin_reader_and_broker_need_no_socket(loop: Loop, monkeypatch
     run_without_sockets(program(), monkeypatch, loop)
 
 
-def test_the_ban_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ban_refuses_a_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     async def program() -> None:
         async with DevBroker():
             pass

@@ -180,7 +180,7 @@ def test_a_wrong_mark_of_seeds_is_an_error(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*kafka_seeds takes one argument: a number of seeds, or the seeds*"])
 
 
-def test_what_the_plugin_states_again_is_as_it_is_where_it_is_used() -> None:
+def test_the_plugin_s_copies_of_names_agree_with_the_originals() -> None:
     assert get_args(kafka_cluster.Kind) == pytest_plugin.KINDS
     assert runner.SEED_VARIABLE == pytest_plugin.SEED_VARIABLE
 

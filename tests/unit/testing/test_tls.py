@@ -1,4 +1,4 @@
-"""TLS of the servers for tests: which options they take, and a handshake that is done, fails, or is given up."""
+"""TLS of the servers for tests: the options that they take, and a handshake that is done, fails, or is given up."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.reader import ReaderConfig
 
-# CONFIGURATION.md of librdkafka 2.15: what a producer takes, in its order, callbacks too.
+# CONFIGURATION.md of librdkafka 2.15: the options of a producer, in its order, callbacks too.
 LIBRDKAFKA = """
 builtin.features client.id metadata.broker.list bootstrap.servers message.max.bytes message.copy.max.bytes
 receive.message.max.bytes max.in.flight.requests.per.connection max.in.flight metadata.recovery.strategy
@@ -193,7 +193,7 @@ def test_values_are_those_that_were_meant(properties: dict[str, Any], options: d
         ({"ssl_cafile": "ca.pem"}, "ssl_cafile is another client's option: write ssl_truststore_location"),
     ],
 )
-def test_what_cannot_be_kept_is_refused(properties: dict[str, Any], words: str) -> None:
+def test_an_option_that_cannot_be_honoured_is_refused(properties: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         config(**properties)
 

@@ -62,11 +62,11 @@ def test_any_other_url_is_refused_without_being_shown(url: str) -> None:
     assert raised.value.__suppress_context__ or raised.value.__context__ is None
 
 
-def test_a_value_that_is_no_text_is_refused() -> None:
+def test_a_value_that_is_not_text_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="is a int, not a str"):
         ProducerConfig.from_url(5)  # type: ignore[arg-type]
 
 
-def test_an_option_that_there_is_not_is_named() -> None:
+def test_an_unknown_option_is_named() -> None:
     with pytest.raises(ConfigurationError, match="unknown option 'linger'"):
         ProducerConfig.from_url("kafka://h/?linger=5")

@@ -49,7 +49,7 @@ def test_compressed_records_are_zeros_behind_the_header_of_their_batch() -> None
 @pytest.mark.parametrize(
     "records", [SECRET, batch()[:-3], batch() + SECRET, b"\0" * 16 + b"\1" + SECRET * 5, batch()[:61] + SECRET * 9]
 )
-def test_bytes_that_are_no_whole_batch_are_zeros(records: bytes) -> None:
+def test_bytes_that_are_not_a_whole_batch_are_zeros(records: bytes) -> None:
     frame = produce(records)
     hidden = redacted_request(frame, payloads=False, most_decoded=MOST)
     assert len(hidden) == len(frame)
@@ -68,7 +68,7 @@ def test_a_batch_that_counts_otherwise_than_it_has_is_zeros(count: int) -> None:
 
 
 @given(st.data())
-def test_none_of_the_payload_is_left_of_any_bytes_of_records(data: st.DataObject) -> None:
+def test_no_payload_is_left_in_any_bytes_of_records(data: st.DataObject) -> None:
     records = bytearray(batch() + batch())
     for _ in range(data.draw(st.integers(1, 3))):
         records[data.draw(st.integers(0, len(records) - 1))] = data.draw(st.integers(0, 255))

@@ -99,7 +99,7 @@ async def test_connections_are_counted_when_they_are_made_and_when_their_socket_
     assert (counts.created.total, counts.closed.total) == (3, 3)
     setting.outcome = ConnectionRefusedError("no")
     await setting.begin()
-    assert counts.created.total == 3, "an attempt is none"
+    assert counts.created.total == 3, "an attempt is not a connection"
 
 
 async def test_a_tls_handshake_counts_as_an_authentication_where_there_is_no_sasl() -> None:

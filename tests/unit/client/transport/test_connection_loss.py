@@ -41,7 +41,7 @@ def test_the_same_alert_later_is_a_lost_connection(connection: BrokerConnection,
     assert explained.__cause__ is alert
 
 
-def test_an_error_of_tls_that_is_no_refusal_is_a_lost_connection(connection: BrokerConnection) -> None:
+def test_an_error_of_tls_that_is_not_a_refusal_is_a_lost_connection(connection: BrokerConnection) -> None:
     error = ssl.SSLEOFError(8, "EOF occurred in violation of protocol")
     assert type(explain_loss(connection, error, NodeConnectionState("h", 1))) is DisconnectedError
 

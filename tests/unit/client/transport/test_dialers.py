@@ -28,7 +28,7 @@ def dialer(**options: Any) -> Any:
 
 @pytest.mark.parametrize("options", [{}, {"proxy_url": "socks5://h:1"}])
 @pytest.mark.parametrize("port", [-1, 0, 65_536])
-async def test_a_port_that_there_is_not_is_the_systems_error(options: dict[str, Any], port: int) -> None:
+async def test_a_closed_port_is_the_systems_error(options: dict[str, Any], port: int) -> None:
     with pytest.raises(OSError, match=f"port {port} is not between 1 and 65535"):
         await dialer(**options).addresses("127.0.0.1", port)
 
@@ -166,7 +166,7 @@ def test_credentials_that_cannot_be_sent_to_a_proxy_are_refused_without_being_sh
 @pytest.mark.parametrize(
     "url", ["ftp://u:hunter2@h:1", "h:1", "socks5://u:hunter2@h", "http://:0", "http://u:hunter2@h:x"]
 )
-def test_a_url_that_is_no_proxy_is_refused_without_its_password(url: str) -> None:
+def test_a_url_that_is_not_a_proxys_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(ConfigurationError, match="proxy_url") as raised:
         ClientConfig(bootstrap_servers="h", proxy_url=url)
     assert "hunter2" not in str(raised.value)

@@ -112,7 +112,7 @@ async def test_the_first_of_two_that_connect_together_wins_and_the_other_is_clos
         assert track.race.under_way == [address(2)]
 
 
-async def test_an_exception_that_is_no_failure_to_connect_ends_the_race() -> None:
+async def test_an_exception_that_is_not_a_failure_to_connect_ends_the_race() -> None:
     track = Track(address(1), address(2))
     running = asyncio.create_task(track.race.winner())
     track.ends[await track.began.get()].set_exception(ZeroDivisionError())

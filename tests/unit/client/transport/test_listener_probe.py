@@ -181,7 +181,7 @@ async def test_a_plaintext_listener_is_connected_to_also_after_it_closed_the_las
 
 @pytest.mark.parametrize("listener", ["PLAINTEXT", "SASL_PLAINTEXT"])
 async def test_after_a_connection_that_ended_when_it_was_used_the_listener_is_asked_for_sasl(listener: str) -> None:
-    """A broker that crashed at that moment is none with SASL."""
+    """A broker that merely crashed at that moment does not want SASL."""
     listeners = {"PLAINTEXT": Kind("PLAINTEXT"), "SASL_PLAINTEXT": Kind("SASL_PLAINTEXT")}
     async with DevBroker(
         listeners=listeners, sasl_users={"alice": "word"}, sasl_enabled_mechanisms=["PLAIN"]

@@ -41,7 +41,7 @@ def test_rates_are_of_the_last_windows_and_totals_of_the_whole_life() -> None:
     assert traffic.snapshot(NOW + 120)[1]["request-total"] == 1
 
 
-def test_a_bootstrap_address_is_no_node() -> None:
+def test_a_bootstrap_address_is_not_a_node() -> None:
     traffic = NodeTraffic()
     traffic.record_request(-1, 100, NOW)
     traffic.record_response(-1, 100, 1.0, NOW)

@@ -1,4 +1,4 @@
-"""aiokafkapy.integrations.schema_registry.caching: one question for all waiting calls, and a bounded memory of answers."""
+"""aiokafkapy.integrations.schema_registry.caching: one question for all waiting calls; bounded memory of answers."""
 
 from __future__ import annotations
 

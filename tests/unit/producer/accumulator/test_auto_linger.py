@@ -1,4 +1,4 @@
-"""How long batches gather with ``linger_ms="auto"``, on a virtual clock."""
+"""The time for which batches gather with ``linger_ms="auto"``, on a virtual clock."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_a_share_is_kept_for_topics_with_priority_and_lent_to_them() -> None:
     pool.lend()
     assert pool.record_limit == 9
     assert pool.try_acquire(20)
-    assert not pool.try_acquire(1), "what compression needs is kept from these too"
+    assert not pool.try_acquire(1), "the memory of compression is kept from these too"
     pool.take_back()
     assert (pool.held, pool.record_limit) == (90, 7)
     assert not pool.try_acquire(1)

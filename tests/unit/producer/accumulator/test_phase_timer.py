@@ -1,4 +1,4 @@
-"""The moments of a batch: when it could have gone, how long its bytes took, and when its attempts began."""
+"""The times of a batch: until it could have gone, for its bytes, and at the beginning of its attempts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class TestLinger:
         assert times(second) == pytest.approx((2, 4, 0, 0))
         assert times(third) == pytest.approx((4, 0, 0, 0))
 
-    def test_a_leader_that_takes_nothing_is_no_linger_of_any_batch_that_would_go_along(self) -> None:
+    def test_the_wait_for_a_leader_that_takes_nothing_is_not_linger_of_any_batch_that_would_go_along(self) -> None:
         harness = Timed({"t": [1, 1]}, linger_ms=50)
         harness.append_ok(partition=0)
         harness.now += 0.020

@@ -133,7 +133,7 @@ class TestLimitOfATopic:
         (batch,) = harness.drain()
         assert batch.record_count == 10
 
-    def test_what_waits_beside_a_split_batch_is_dropped_by_its_age(self) -> None:
+    def test_records_that_wait_beside_a_split_batch_are_dropped_by_age(self) -> None:
         harness = Harness({"t": [1, 1, 1]}, batch_size=1_000)
         for number in range(12):
             harness.append_ok(b"%02d" % number * 20, number % 3)

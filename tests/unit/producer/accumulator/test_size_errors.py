@@ -1,4 +1,4 @@
-"""Whether a record can be within its topic's limit."""
+"""Records that can, and that cannot, be within their topic's limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose turn it is when there is room again."""
+"""The order of waiting records when there is room again."""
 
 from __future__ import annotations
 

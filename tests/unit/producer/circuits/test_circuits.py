@@ -1,4 +1,4 @@
-"""When a circuit opens, which calls it lets through, and when it is closed again, on a virtual clock."""
+"""A circuit opens, lets some calls through, and is closed again, on a virtual clock."""
 
 from __future__ import annotations
 

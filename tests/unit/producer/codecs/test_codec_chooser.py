@@ -1,4 +1,4 @@
-"""Which codec is chosen, from figures alone."""
+"""The choice of a codec, from figures alone."""
 
 from __future__ import annotations
 

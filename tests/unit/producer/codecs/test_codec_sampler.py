@@ -1,4 +1,4 @@
-"""Samples of batches: which are taken, their measurements, and the choice."""
+"""Samples of batches: their choice, their measurements, and the codec that follows."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ class TestSettlementCounter:
 
 
 def test_a_batch_may_move_on_thousands_of_times() -> None:
-    """It did so for each record that left it, and whoever asked went that deep: a crash where the stack is small."""
+    """It moved for each record that left it, and a question recursed through all moves: a crash with a small stack."""
     first = last = result_of(2)
     for _ in range(5_000):
         moved_from, last = last, result_of(2)

@@ -76,7 +76,7 @@ class TestTruncation:
         assert manager.handle_completed_batch(batches[2], 15) == 15
         assert manager.handle_completed_batch(batches[3], 18) == -1
 
-    def test_a_duplicate_of_an_earlier_batch_is_no_truncation(self, manager: TransactionManager) -> None:
+    def test_a_duplicate_of_an_earlier_batch_is_not_a_truncation(self, manager: TransactionManager) -> None:
         prime(manager)
         first, second = Batch(record_count=3), Batch(record_count=3)
         drain(manager, first, second)
@@ -226,7 +226,7 @@ class TestFirstBatch:
         drain(manager, behind, new)
         assert [batch.base_sequence for batch in (lost, behind, new)] == [0, 10, 20]
 
-    def test_a_late_answer_from_before_a_bump_is_no_acknowledgement(self, manager: TransactionManager) -> None:
+    def test_a_late_answer_from_before_a_bump_is_not_an_acknowledgement(self, manager: TransactionManager) -> None:
         old, first = Batch(), Batch()
         drain(manager, old)
         manager.handle_failed_batch(old, TimeoutError(), adjust_sequence_numbers=True)

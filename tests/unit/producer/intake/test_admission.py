@@ -324,7 +324,7 @@ class TestRoom:
 
 
 class TestMetrics:
-    """What Kafka's metrics tell of the waits."""
+    """Kafka's metrics of the waits."""
 
     METADATA = "metadata-wait-time-ns-total"
     ROOM = "bufferpool-wait-time-ns-total"

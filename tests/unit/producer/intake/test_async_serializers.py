@@ -1,4 +1,4 @@
-"""What the serializers of a waiting record gave is awaited."""
+"""The awaitables that the serializers of a waiting record gave."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aiokafkapy.producer.records import BytesWithHeaders
 
 
 class Record:
-    """As much of a PendingRecord, and of its admission, as is asked for."""
+    """The part of a PendingRecord, and of its admission, that is asked for."""
 
     topic = "t"
     headers: Any = None

@@ -158,7 +158,7 @@ async def test_a_full_buffer_is_waited_for() -> None:
 
 
 @on_virtual_time
-async def test_a_call_waits_once_for_what_many_of_its_records_lack() -> None:
+async def test_a_call_waits_once_for_metadata_that_many_of_its_records_lack() -> None:
     records = [ProducerRecord("none", b"1"), ProducerRecord("t", b"2"), ProducerRecord("t", b"3", partition=7)]
     seconds, outcomes = await seconds_of_send(Runtime(), records * 20)
     assert outcomes.failed == 40
@@ -168,7 +168,7 @@ async def test_a_call_waits_once_for_what_many_of_its_records_lack() -> None:
 
 
 @on_virtual_time
-async def test_a_call_waits_anew_for_what_was_there_meanwhile() -> None:
+async def test_a_call_waits_anew_for_a_partition_that_was_there_meanwhile() -> None:
     runtime = Runtime()
 
     def records() -> Any:

@@ -1,4 +1,4 @@
-"""Which policies a call may choose for its records, and why not."""
+"""The policies that a call may choose for its records, and refusals of others."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_the_error_says_whether_the_records_were_taken_back(left: int, note: str
     assert error.outcome_unknown is is_unknown  # type: ignore[attr-defined]
 
 
-async def test_records_that_were_waiting_count_as_what_became_of_them() -> None:
+async def test_waiting_records_count_by_their_outcomes() -> None:
     admission: Any = SimpleNamespace(on_cancelled=lambda record: None)
     accepted, refused, withdrawn = (
         PendingRecord(admission, "t", None, b"", 0, 1, None, loop=asyncio.get_running_loop()) for _ in range(3)

@@ -228,7 +228,7 @@ async def test_left_in_another_context_than_entered_it_is_not_in_force() -> None
 
 
 @pytest.mark.parametrize(("wrong", "error"), [("2", TypeError), (True, TypeError), (math.nan, ValueError)])
-def test_a_value_that_is_no_number_of_seconds_is_refused_at_once(wrong: Any, error: type[Exception]) -> None:
+def test_a_value_that_is_not_a_number_of_seconds_is_refused_at_once(wrong: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="deadline"):
         deadline(wrong)
 

@@ -1,4 +1,4 @@
-"""Which intake a configuration gets."""
+"""The intake that a configuration gets."""
 
 from __future__ import annotations
 

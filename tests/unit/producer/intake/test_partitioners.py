@@ -1,4 +1,4 @@
-"""Where records go: Java's keys, uniform sticky partitions, and a user's own choice."""
+"""The partitions of records: Java's for keys, uniform sticky ones, and a user's own choice."""
 
 from __future__ import annotations
 
@@ -94,6 +94,6 @@ class TestUsersChoice:
         assert choose(CallablePartitioner(lambda *_: -1), None) is None
 
     @pytest.mark.parametrize("chosen", [6, -2, "1", 1.0])
-    def test_a_value_that_is_no_partition_is_refused(self, chosen: Any) -> None:
+    def test_a_value_that_is_not_a_partition_is_refused(self, chosen: Any) -> None:
         with pytest.raises(ValueError, match="partitions 0 to 5"):
             choose(CallablePartitioner(lambda *_: chosen), None)

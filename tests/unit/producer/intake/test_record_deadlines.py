@@ -1,4 +1,4 @@
-"""Records with a time of their own: which are overdue, and when."""
+"""Records with a time of their own, and the moments at which they are overdue."""
 
 from __future__ import annotations
 

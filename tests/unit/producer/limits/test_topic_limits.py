@@ -1,4 +1,4 @@
-"""The limits in a topic's configuration, and when it is read again, on a virtual clock."""
+"""The limits in a topic's configuration, and the times at which it is read again, on a virtual clock."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TestLimitsOf:
         ]
         assert limits_of(entries, 10.0, 5.0) == TopicLimits(2000, 2, False, None, 3_600_000, 10.0, 15.0)
 
-    def test_an_option_that_is_missing_or_no_number_sets_no_limit(self) -> None:
+    def test_an_option_that_is_missing_or_not_a_number_sets_no_limit(self) -> None:
         odd = [("max.message.bytes", "-1"), ("min.insync.replicas", None), ("message.timestamp.after.max.ms", "1e3")]
         for entries in ([], odd):
             limits = limits_of(entries, 0.0, 1.0)

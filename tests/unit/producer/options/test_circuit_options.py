@@ -54,6 +54,6 @@ def test_a_value_that_makes_no_sense_is_refused_with_the_reason(options: dict[st
 @pytest.mark.parametrize(
     ("value", "words"), [(5, "is needed, not int"), ("{", "write JSON"), ({1: 2}, "the name of an option is a int")]
 )
-def test_an_object_that_is_no_circuit_breaker_is_refused(value: Any, words: str) -> None:
+def test_an_object_that_is_not_a_circuit_breaker_is_refused(value: Any, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         config(value)

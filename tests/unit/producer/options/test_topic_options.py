@@ -71,7 +71,7 @@ def test_a_value_that_makes_no_sense_is_refused_with_the_reason(options: dict[st
         ({"clicks": {5: 6}}, "'clicks': the name of an option is a int"),
     ],
 )
-def test_an_object_that_is_no_mapping_of_options_is_refused(topics: Any, words: str) -> None:
+def test_an_object_that_is_not_a_mapping_of_options_is_refused(topics: Any, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         config(topics=topics)
 

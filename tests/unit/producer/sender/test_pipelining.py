@@ -1,4 +1,6 @@
-"""How many requests a node gets with ``max_in_flight_requests_per_connection="auto"``, with brokers in virtual time."""
+"""The number of requests that a node gets with ``max_in_flight_requests_per_connection="auto"``, with brokers in
+virtual time.
+"""
 
 from __future__ import annotations
 

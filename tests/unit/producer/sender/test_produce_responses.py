@@ -36,7 +36,7 @@ A = TopicPartition("t", 3)
 
 
 class Batch(SequencedBatch):
-    """As much of a ProducerBatch as is asked for."""
+    """The part of a ProducerBatch that is asked for."""
 
     topic_partition = A
 

@@ -74,7 +74,7 @@ def test_a_failure_that_may_pass_is_repeated_with_back_off_while_records_wait(
 
 
 @pytest.mark.parametrize(("code", "level"), [(14, logging.DEBUG), (15, logging.WARNING)])
-def test_that_a_broker_has_only_just_started_is_no_warning(
+def test_a_broker_that_has_only_just_started_causes_no_warning(
     harness: SenderHarness, caplog: pytest.LogCaptureFixture, code: int, level: int
 ) -> None:
     """It has no block of ids from the controller yet, COORDINATOR_LOAD_IN_PROGRESS, and has one a moment later."""
@@ -85,7 +85,7 @@ def test_that_a_broker_has_only_just_started_is_no_warning(
     assert [record.levelno for record in caplog.records if "producer_id.failed" in record.getMessage()] == [level]
 
 
-def test_that_the_producer_is_closed_before_it_has_one_is_no_warning(
+def test_closing_the_producer_before_it_has_one_causes_no_warning(
     harness: SenderHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)

@@ -94,7 +94,7 @@ def test_a_byte_that_is_damaged_harms_its_own_record_alone(records: list[Any], d
 
 
 @given(RECORDS, st.binary(max_size=200), st.integers(0, 6))
-def test_bytes_that_are_no_records_are_skipped_and_reported(records: list[Any], noise: bytes, place: int) -> None:
+def test_bytes_that_are_not_records_are_skipped_and_reported(records: list[Any], noise: bytes, place: int) -> None:
     data, places = segment_of(records)
     at = places[min(place, len(records))]
     found = list(scan(data[:at] + noise + data[at:], SALT))

@@ -1,4 +1,4 @@
-"""Which errors are for good, and the lines of refused records."""
+"""The errors that are final, and the lines of refused records."""
 
 from __future__ import annotations
 

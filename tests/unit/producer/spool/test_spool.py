@@ -155,7 +155,7 @@ async def test_the_records_of_a_batch_have_one_result_and_their_order(spool: Spo
     await spool.written()
     assert result.has_succeeded
     assert (result.record_count, spool.spooled) == (3, 5)
-    assert 5 * FRAME_OVERHEAD < spool.size < 1_000, "what it really is"
+    assert 5 * FRAME_OVERHEAD < spool.size < 1_000, "the real size"
     found = await spool.read(10_000, 10)
     assert [one.value for one in found] == [b"%d" % number for number in range(5)]
     assert [one.partition for one in found] == [None, 1, 1, 1, None]

@@ -256,7 +256,7 @@ def test_a_full_disk_keeps_the_segment_with_the_torn_end_and_the_start_goes_on(
     assert opened().open().records == 0
 
 
-def test_what_was_read_before_an_error_of_the_disk_is_given(
+def test_records_read_before_an_error_of_the_disk_are_given(
     opened: Callable[..., SpoolFiles], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = opened(max_bytes=8 * SMALLEST_SEGMENT)
@@ -418,7 +418,7 @@ def test_a_file_of_another_version_is_refused(opened: Callable[..., SpoolFiles])
 
 
 @pytest.mark.parametrize("what", ["the file", "the folder"])
-def test_what_is_open_is_read_on_when_it_is_removed_and_no_more_is_written_to_it(
+def test_an_open_file_that_is_removed_is_read_on_and_no_more_is_written_to_it(
     opened: Callable[..., SpoolFiles], what: str
 ) -> None:
     files = opened()

@@ -1,4 +1,4 @@
-"""One file of a spool: its name and header, how it is read, and what becomes of bytes that are no records."""
+"""One file of a spool: its name and header, reading it, and keeping bytes that are not records."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def segment_of(path: Path, content: bytes) -> SpoolSegment:
     return segment
 
 
-def test_what_a_disk_cannot_read_is_zeros_and_the_file_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_bytes_are_read_as_zeros_and_the_file_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     content = b"x" * (5 * BLOCK + 10)
     path = tmp_path / "file"
     segment = segment_of(path, content)
@@ -51,7 +53,7 @@ def test_what_a_disk_cannot_read_is_zeros_and_the_file_is_kept(tmp_path: Path, m
     assert (path.exists(), path.with_name("file.damaged").read_bytes()) == (False, content)
 
 
-def test_what_is_missing_at_the_end_is_zeros(tmp_path: Path) -> None:
+def test_missing_bytes_at_the_end_are_read_as_zeros(tmp_path: Path) -> None:
     segment = segment_of(tmp_path / "file", b"0123456789")
     segment.size = 12
     assert segment.read(5) == b"56789\0\0"

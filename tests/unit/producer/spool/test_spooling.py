@@ -1,4 +1,4 @@
-"""The spool of a producer's life: its counts, and when somebody looks at unsent records."""
+"""The spool of a producer's life: its counts, and the looks at unsent records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which way a record goes: into a batch, to the spool, or into a line, and that none overtakes another."""
+"""The way of a record: into a batch, to the spool, or into a line; none overtakes another."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ async def test_a_partition_that_is_not_there_is_waited_for(harness: Harness) -> 
         await harness.enter(partition=5)
 
 
-async def test_a_full_spool_is_waited_for_and_said(tmp_path: Path) -> None:
+async def test_a_full_spool_is_waited_for_and_named(tmp_path: Path) -> None:
     harness = Harness(tmp_path / "spool", spool_max_bytes=1_000)
     await harness.spool.open()
     harness.learn(t=1)

@@ -1,4 +1,4 @@
-"""Which errors run a transaction again, for how long, with which pauses; commits without an answer are asked about."""
+"""Errors that run a transaction again, their time limit and their pauses; commits without an answer are asked about."""
 
 from __future__ import annotations
 

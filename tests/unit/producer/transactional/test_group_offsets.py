@@ -65,7 +65,7 @@ def test_offsets_of_any_client(given: Any, expected: OffsetToCommit) -> None:
         ({("t", 1): OffsetToCommit(5, 2, "\ud800")}, "t-1: the metadata of an offset has a lone surrogate"),
     ],
 )
-def test_a_value_that_is_no_offset_is_refused(given: Any, words: str) -> None:
+def test_a_value_that_is_not_an_offset_is_refused(given: Any, words: str) -> None:
     with pytest.raises((TypeError, ValueError), match=words):
         offsets_of(given)
 

@@ -356,7 +356,7 @@ class TestAnswers:
 
 
 class TestEndTxn:
-    """``end``: which version, whose identity, and when the outcome is in doubt."""
+    """``end``: the version, the identity, and outcomes in doubt."""
 
     @pytest.mark.parametrize(("version", "sent"), [(1, 4), (2, 5)])
     @on_virtual_time
@@ -419,7 +419,7 @@ class TestEndTxn:
         assert not caught.value.outcome_unknown
 
     @on_virtual_time
-    async def test_an_abort_without_an_answer_is_no_doubt(self) -> None:
+    async def test_an_abort_without_an_answer_leaves_no_doubt(self) -> None:
         world = World()
         world.will(ApiKey.END_TXN, DisconnectedError("gone"))
         with pytest.raises(KafkaTimeoutError) as caught:

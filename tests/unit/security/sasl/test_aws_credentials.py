@@ -1,4 +1,4 @@
-"""Where AWS's credentials come from, and when they are asked for again."""
+"""The sources of AWS's credentials, and the times at which they are asked for again."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ async def test_a_provider_of_something_else_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("provider", ["hunter2", AwsCredentials])
-def test_an_object_that_is_no_provider_is_refused(provider: Any) -> None:
+def test_an_object_that_is_not_a_provider_is_refused(provider: Any) -> None:
     with pytest.raises(ConfigurationError, match="write a callable") as caught:
         mechanism_of(provider)
     assert "hunter2" not in str(caught.value)
@@ -146,7 +146,7 @@ def test_without_any_credentials_it_says_where_they_can_be(monkeypatch: pytest.M
 
 
 class FakeBotocore:
-    """As much of botocore as is used: a session, whose credentials renew themselves."""
+    """The part of botocore that is used: a session, whose credentials renew themselves."""
 
     def __init__(self, *keys: tuple[str, str, str | None] | None) -> None:
         self._keys = iter(keys)

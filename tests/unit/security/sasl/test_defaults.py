@@ -1,4 +1,4 @@
-"""Defaults are within their limits; that they are Kafka's is held by the tests of the options."""
+"""Defaults are within their limits; the tests of the options compare them with Kafka's."""
 
 from __future__ import annotations
 

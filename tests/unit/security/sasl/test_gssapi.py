@@ -146,7 +146,7 @@ def test_the_service_is_kafka_unless_it_is_named(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("service", ["kafka/host", "kafka@HOST"])
-def test_a_principal_is_no_service_name(service: str) -> None:
+def test_a_principal_is_not_a_service_name(service: str) -> None:
     with pytest.raises(ConfigurationError, match=f"_service_name='{service}' is not the name of a service"):
         GssapiMechanism(service)
 

@@ -58,7 +58,7 @@ def test_the_environment_names_the_keytab_and_the_host_of_a_principal_is_left_ou
     assert server.principal == "User:kafka"
 
 
-def test_a_key_of_another_keytab_is_no_key(
+def test_a_key_of_another_keytab_does_not_count(
     realm: Realm, alice: SaslClientExchange, server: GssapiServerExchange
 ) -> None:
     realm.kdc.add_principal("other/localhost")
@@ -75,7 +75,9 @@ def test_a_ticket_is_taken_once(realm: Realm, alice: SaslClientExchange, server:
 
 
 @pytest.mark.parametrize("token", [b"", b"x", b"\x60" + bytes(100), b"x" * 600_000])
-def test_bytes_that_are_no_ticket_are_refused_and_nothing_follows(server: GssapiServerExchange, token: bytes) -> None:
+def test_bytes_that_are_not_a_ticket_are_refused_and_nothing_follows(
+    server: GssapiServerExchange, token: bytes
+) -> None:
     for each in (token, token, b""):
         with pytest.raises(SaslAuthenticationFailedError, match=REFUSED):
             server.respond(each)

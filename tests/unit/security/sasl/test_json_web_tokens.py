@@ -1,4 +1,4 @@
-"""Which tokens a broker believes: RFC 7515's own example, every kind of key, and forgeries."""
+"""The tokens that a broker believes: RFC 7515's own example, every kind of key, and forgeries."""
 
 from __future__ import annotations
 
@@ -182,14 +182,14 @@ def test_claims_may_have_other_names() -> None:
     "token",
     ["", "a.b", "a.b.c.d", "a.b.c", "e30.e30", "!!.e30.", "e30.W10.", "\u00e9.e30.", "." * 10_000, "e3.e30."],
 )
-def test_a_text_that_is_no_token_is_refused(token: str) -> None:
+def test_a_text_that_is_not_a_token_is_refused(token: str) -> None:
     assert claims_of(Secret(token)) is None
     assert end_of(Secret(token)) is None
     with pytest.raises(InvalidTokenError):
         UNSECURED.validate(Secret(token), 0)
 
 
-def test_a_million_brackets_are_no_claims() -> None:
+def test_a_million_brackets_are_not_claims() -> None:
     bomb = base64.urlsafe_b64encode(b"[" * 1_000_000).decode().rstrip("=")
     assert claims_of(Secret(f"e30.{bomb}.")) is None
 

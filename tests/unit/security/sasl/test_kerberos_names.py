@@ -77,6 +77,6 @@ def test_a_rule_makes_a_name_or_none(rule: str, principal: str, name: str | None
         ("RULE:[1:$1](.*)s/(a)/$2/", r"\$2 is more than the pattern's 1 groups"),
     ],
 )
-def test_a_text_that_is_no_rule_is_shown(rule: str, sentence: str) -> None:
+def test_a_text_that_is_not_a_rule_is_shown(rule: str, sentence: str) -> None:
     with pytest.raises(ConfigurationError, match=f"sasl_kerberos_principal_to_local_rules.*{sentence}"):
         LocalNameRules(["DEFAULT", rule])

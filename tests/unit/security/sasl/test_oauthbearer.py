@@ -180,7 +180,7 @@ def test_strange_bytes_fail_the_client_for_good(challenge: bytes, more: bytes) -
     assert not client.is_complete
 
 
-def test_an_endless_refusal_is_none() -> None:
+def test_a_refusal_that_is_too_long_is_not_read_as_one() -> None:
     client = OAuthBearerClientExchange(OAuthBearerToken(TOKEN))
     client.respond(b"")
     with pytest.raises(SaslAuthenticationFailedError, match="600000 bytes that OAUTHBEARER does not know"):

@@ -146,7 +146,7 @@ def test_it_gives_up_after_the_longest_back_off() -> None:
 
 
 @pytest.mark.parametrize("error", [httpx.InvalidURL("hunter2"), ExceptionGroup("hunter2", [OverflowError()])])
-def test_an_error_of_another_layer_is_no_refusal(error: Exception) -> None:
+def test_an_error_of_another_layer_is_not_a_refusal(error: Exception) -> None:
     async def program() -> None:
         with pytest.raises(KafkaConnectionError, match=rf"could not be asked: {type(error).__name__}$") as caught:
             await token_of(Server(error), sasl_login_retry_backoff_max_ms=1_000)
@@ -286,7 +286,7 @@ def test_files_that_cannot_be_used_are_an_error(tmp_path: Path, key: Any, option
     in_virtual_time(program)
 
 
-# which provider
+# the choice of a provider
 
 
 async def test_a_file_is_read_each_time(tmp_path: Path) -> None:

@@ -273,7 +273,7 @@ def test_a_token_that_has_ended_is_refused() -> None:
 
 
 @pytest.mark.parametrize("given", [None, 7, "two words", b"bytes", ""])
-def test_a_text_that_is_no_token_is_refused_without_showing_it(given: Any) -> None:
+def test_a_text_that_is_not_a_token_is_refused_without_showing_it(given: Any) -> None:
     async def program() -> None:
         async def provider() -> Any:
             return given
@@ -315,7 +315,7 @@ async def test_a_callable_or_an_object_with_token_is_a_provider(option: Any, tok
 
 
 @pytest.mark.parametrize("option", ["hunter2", OfAiokafka, 7])
-def test_an_object_that_is_no_provider_is_refused(option: Any) -> None:
+def test_an_object_that_is_not_a_provider_is_refused(option: Any) -> None:
     with pytest.raises(ConfigurationError, match="write an async callable") as caught:
         provider_of(option)
     assert "hunter2" not in str(caught.value)

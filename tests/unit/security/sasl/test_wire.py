@@ -1,4 +1,4 @@
-"""What several mechanisms share."""
+"""The common part of several mechanisms."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_name_is_sent_with_its_commas_and_equals_signs_escaped(name: str, sent
 
 
 @pytest.mark.parametrize("sent", [b"", b"a,b", b"a=b", b"a\0", "é".encode()])
-def test_other_bytes_are_no_name(sent: bytes) -> None:
+def test_other_bytes_are_not_a_name(sent: bytes) -> None:
     assert re.fullmatch(SASLNAME, sent) is None
 
 

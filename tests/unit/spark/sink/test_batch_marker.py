@@ -77,7 +77,7 @@ def test_a_marker_covers_its_micro_batch_and_those_before(batch_id: int, covered
 
 
 @pytest.mark.parametrize("value", [b"", b"{}", b"[1]", b'{"batch": 1, "rows": 2, "checksum": "x"}', b"\xff"])
-def test_a_record_that_is_no_marker_is_shown(value: bytes) -> None:
+def test_a_record_that_is_not_a_marker_is_shown(value: bytes) -> None:
     with pytest.raises(ExactlyOnceError, match="nothing else may write to that topic"):
         BatchMarker.decode(value)
 

@@ -1,5 +1,5 @@
-"""aiokafkapy.spark.sink.exactly_once: which failures mean that another attempt has the transactional id, and how long
-a transaction that nobody ends is waited for.
+"""aiokafkapy.spark.sink.exactly_once: the failures of an attempt whose transactional id another one has taken, and the
+wait for a transaction that nobody ends.
 """
 
 from __future__ import annotations

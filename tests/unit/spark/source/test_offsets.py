@@ -1,4 +1,4 @@
-"""Offsets in the connector's JSON, how ranges become tasks, and the bounds of a micro-batch."""
+"""Offsets in the connector's JSON, the division of ranges into tasks, and the bounds of a micro-batch."""
 
 from __future__ import annotations
 

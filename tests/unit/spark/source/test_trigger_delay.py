@@ -1,4 +1,4 @@
-"""When a micro-batch waits for more records, and for how long."""
+"""The wait of a micro-batch for more records."""
 
 from __future__ import annotations
 

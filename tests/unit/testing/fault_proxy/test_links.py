@@ -1,4 +1,4 @@
-"""Connections through the proxy: frames, cuts, stalls, half-open ones, and how each end reaches the other.
+"""Connections through the proxy: frames, cuts, stalls, half-open ones, and each end, which reaches the other side.
 
 Nothing waits for time to pass, only for bytes, ends and counts.
 """
@@ -24,7 +24,7 @@ from aiokafkapy.testing.fault_proxy import Answer
 from .harness import DEADLINE, METADATA_VERSION, Connect, Server, framed, is_answered, metadata_of, plain_request, turns
 
 
-async def test_bytes_that_are_no_kafka_are_passed_on(server: Server, plain: FaultProxy, connect: Connect) -> None:
+async def test_bytes_that_are_not_kafkas_are_passed_on(server: Server, plain: FaultProxy, connect: Connect) -> None:
     server.answer = framed
     client = await connect(plain)
     for frame in (b"", b"x", b"\0\x03\x7f\x7fabc", b"\0\0\0\x0dabcd\xff\xff\0yz"):

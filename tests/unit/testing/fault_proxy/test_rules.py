@@ -1,4 +1,4 @@
-"""Faults of requests: functions, delays, drops, damaged bytes, errors; and how they are forgotten."""
+"""Faults of requests: functions, delays, drops, damaged bytes, errors; and the calls that forget them."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ async def test_faults_are_used_in_the_order_they_were_given(proxy: FaultProxy, c
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
-async def test_what_is_no_delay_is_refused_and_changes_nothing(
+async def test_an_invalid_delay_is_refused_and_changes_nothing(
     proxy: FaultProxy, connect: Connect, seconds: float
 ) -> None:
     with pytest.raises(ValueError, match=f"seconds={seconds}: write 0 or more"):

@@ -1,4 +1,4 @@
-"""Rules of rights, as the protocol has them; that a real Kafka goes by them, tests/kafka shows."""
+"""Rules of rights, as the protocol has them; tests/kafka shows that a real Kafka goes by them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of a node: what its properties say, and a log directory that is formatted as another one is."""
+"""The files of a node: its properties, and a log directory that is formatted like another one."""
 
 from __future__ import annotations
 

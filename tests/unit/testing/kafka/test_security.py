@@ -1,4 +1,4 @@
-"""The settings that secure a real Kafka, as text; that one runs with them, tests/kafka shows."""
+"""The settings that secure a real Kafka, as text; tests/kafka shows that one runs with them."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_an_unsecured_token_has_no_signature() -> None:
         ),
     ],
 )
-def test_a_listener_that_cannot_be_is_refused(settings: tuple[Any, ...], words: str) -> None:
+def test_an_invalid_listener_is_refused(settings: tuple[Any, ...], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Listener(*settings)
 

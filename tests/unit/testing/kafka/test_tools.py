@@ -1,4 +1,4 @@
-"""How a tool is run, with Python in the place of Java."""
+"""Tools are run, with Python in the place of Java."""
 
 from __future__ import annotations
 

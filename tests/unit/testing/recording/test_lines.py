@@ -21,14 +21,14 @@ def line(text: str) -> Line:
         ('{"a": 1' + "0" * 5_000 + "}", "it is no JSON"),
     ],
 )
-def test_a_line_that_is_no_object_is_an_error_with_its_place(text: str, reason: str) -> None:
+def test_a_line_that_is_not_an_object_is_an_error_with_its_place(text: str, reason: str) -> None:
     with pytest.raises(RecordingError, match=r"^it\.jsonl, line 7: ") as caught:
         line(text)
     assert reason in str(caught.value)
     assert (caught.value.path, caught.value.line) == ("it.jsonl", 7)
 
 
-def test_bytes_that_are_no_text_are_an_error() -> None:
+def test_bytes_that_are_not_text_are_an_error() -> None:
     with pytest.raises(RecordingError, match="no JSON"):
         Line("it.jsonl", 1, b'{"a": "\xff"}')
 

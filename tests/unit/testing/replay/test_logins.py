@@ -56,7 +56,7 @@ def test_a_wrong_password_is_refused_and_ends_the_login() -> None:
     assert login.is_failed
 
 
-def test_a_mechanism_that_it_has_not_is_refused_with_those_that_it_has() -> None:
+def test_a_mechanism_that_it_lacks_is_refused_with_those_that_it_has() -> None:
     login = Login(LOGINS)
     body = ask(login, ApiKey.SASL_HANDSHAKE, 1, mechanism="GSSAPI")
     assert body.error_code == UnsupportedSaslMechanismError.code

@@ -132,7 +132,7 @@ def test_committed_offsets_are_put_together_for_each_group_by_itself(version: in
     if version >= 8:
         assert [group.group_id for group in body.groups] == ["g"]
     assert put_together(header, offsets_asked(version, "other", [1]), known) is None
-    assert put_together(header, offsets_asked(version, "g", None), known) is None  # who knows whether these are all
+    assert put_together(header, offsets_asked(version, "g", None), known) is None  # nobody knows whether these are all
 
 
 @pytest.mark.parametrize("version", [7, 9])

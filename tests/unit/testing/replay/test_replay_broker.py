@@ -126,7 +126,7 @@ async def test_a_request_that_was_not_recorded_ends_its_connection_and_is_told(c
         assert broker.unplayed == ["PRODUCE v9 (line 3) of connection 1"]
 
 
-async def test_bytes_that_are_no_frames_end_their_connection(connect: Connect) -> None:
+async def test_bytes_that_are_not_frames_end_their_connection(connect: Connect) -> None:
     async with ReplayBroker(Tape().connected().request(FIRST).read()) as broker:
         client = await connect(broker)
         client.writer.write(b"\x16\x03\x01\x02\x00")  # TLS
@@ -165,7 +165,7 @@ async def test_stopping_does_not_wait_for_delayed_answers(connect: Connect) -> N
         ({"port": 65_536}, "port=65536: write 0 to 65535"),
     ],
 )
-def test_an_option_that_cannot_be_is_an_error_at_once(options: dict[str, Any], reason: str) -> None:
+def test_an_invalid_option_is_an_error_at_once(options: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         ReplayBroker(Tape().read(), **options)
 

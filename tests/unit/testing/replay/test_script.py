@@ -267,7 +267,7 @@ def test_a_client_that_asks_for_sasl_is_told_that_a_recording_without_it_has_non
     assert ask(script.connect(PLACE), FIRST) == produced(0)
 
 
-def test_bytes_that_are_no_request_are_a_mismatch() -> None:
+def test_bytes_that_are_not_a_request_are_a_mismatch() -> None:
     part = Script(Tape().connected().request(FIRST).read()).connect(PLACE)
     with pytest.raises(ReplayMismatchError, match="and no request of Kafka's came"):
         part.ask(b"GET / HTTP/1.1")

@@ -137,7 +137,7 @@ def test_invalid_references_are_refused(store: SchemaStore, references: JsonValu
 
 
 @pytest.mark.parametrize("name", ["ruleSet", "metadata"])
-def test_a_contract_that_is_no_object_is_refused(store: SchemaStore, name: str) -> None:
+def test_a_contract_that_is_not_an_object_is_refused(store: SchemaStore, name: str) -> None:
     with pytest.raises(RegistryRefusal, match=f"a {name} is an object"):
         store.parse({"schema": '"int"', name: [1]})
 

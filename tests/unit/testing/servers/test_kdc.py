@@ -1,4 +1,4 @@
-"""A real KDC, started and ended; its tickets are tested where GSSAPI is."""
+"""A real KDC, started and ended; its tickets are tested with GSSAPI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real PostgreSQL, started and ended; its use by a service is tested where outboxes are."""
+"""A real PostgreSQL, started and ended; its use by a service is tested with outboxes."""
 
 from __future__ import annotations
 

@@ -326,7 +326,7 @@ def test_a_wrong_argument_is_an_error_at_once(options: dict[str, Any], message: 
         simulate(place_orders, **options)
 
 
-def test_an_argument_that_is_no_coroutine_function_is_refused() -> None:
+def test_an_argument_that_is_not_a_coroutine_function_is_refused() -> None:
     def scenario(world: Simulation) -> None:
         """Not async."""
 
