@@ -1,4 +1,4 @@
-"""Charts of a run, as small PNGs: rate and CPU per message, and how long an awaited send takes.
+"""Charts of a run, as small PNGs: rate and CPU per message, and the time of an awaited send.
 
 Each workload has its own axis, from zero, with every client's best variant; whiskers are the range of the rounds.
 """

@@ -68,13 +68,13 @@ class BenchmarkCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where it is."""
+        """The servers for clients without TLS."""
         return self._kafka.bootstrap_servers
 
     def place_of(self, measurement: Measurement) -> tuple[Measurement, str]:
-        """The measurement as its client is to run it, and where: with ``options["tls"]``, at the listener that has it,
-        and then ``options["ca"]`` is the authority's file. Where the row is about the broker, ``options["kafka_pid"]``
-        is its process.
+        """The measurement as its client is to run it, and the servers to use: with ``options["tls"]`` those of the TLS
+        listener, and then ``options["ca"]`` is the authority's file. Where the row is about the broker,
+        ``options["kafka_pid"]`` is its process.
         """
         if measurement.client == KAFKA:
             options = {**measurement.options, "kafka_pid": self._kafka.process_ids[1]}
@@ -96,7 +96,7 @@ class BenchmarkCluster:
         self._certificates.close()
 
     async def topic(self, partitions: int) -> tuple[str, Offsets]:
-        """A topic with ``partitions`` partitions, a new one or the kept one, and where it ends now."""
+        """A topic with ``partitions`` partitions, a new one or the kept one, and its end now."""
         name = f"benchmark-{partitions}"
         if name in self._kept:
             return name, await self.offsets(name, partitions)

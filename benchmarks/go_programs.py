@@ -1,7 +1,8 @@
 """Programs in Go that measurements need, compiled once into a cache folder.
 
 A program is a folder with a ``go.mod`` and its ``go.sum``: its own sources are in it, or it names a tool, whose package
-is then built as it is published. Without Go, or without its modules, whatever needs the program is left out.
+is then built as it is published. Without Go, or without its modules, the measurements that need the program are left
+out.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def _median(results: Results, label: str, figure: str) -> float | None:
     return None if row is None else row.median(figure)
 
 
-# The goals themselves
+# the goals themselves
 
 
 def _label(group: str, workload: str, client: str, size: str = "100 B") -> str:

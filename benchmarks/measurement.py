@@ -1,7 +1,7 @@
 """A measurement: its name and options, its figures, and the function that makes them.
 
 A ``Measurement`` is one row of the table: a workload, a client, how much, and with which options. Its ``Figures`` are
-plain numbers by name. How a workload's name becomes a function is said by two decorators:
+plain numbers by name. Two decorators map a workload's name to a function:
 
 - ``@workload("name")`` is ``async def f(client, topic, measurement) -> Figures``. It runs in a process of its own, on
   uvloop, with an open client, first with a share of the count as a warm-up. It times itself by a ``Stopwatch``, so that
@@ -50,7 +50,7 @@ __all__ = [
 Figures = dict[str, float]
 """Numbers by name; see the module's docstring for the names that every measurement has."""
 
-# Where workloads and entries are defined; each registers its functions when it is imported.
+# The modules that define workloads and entries; each registers its functions when it is imported.
 WORKLOAD_MODULES: Final = (
     "benchmarks.macro.workloads",
     "benchmarks.macro.peer_workloads",

@@ -142,7 +142,7 @@ def full_markdown(results: Results, answers: Sequence[Answer], footnote: str = F
 
 
 def readme_section(results: Results) -> str:
-    """The README's part: one line for each workload, and where the rest is."""
+    """The README's part: one line for each workload, and links to the rest."""
     found = [(name, best_rows(results, group, workloads)) for name, group, workloads in _README_ROWS]
     clients = [client for client in _README_CLIENTS if any(client in best for _, best in found)]
     lines = [

@@ -1,4 +1,4 @@
-"""The results of a run: the figures of each row, round by round, and how that is kept in a file.
+"""The results of a run: the figures of each row, round by round, and their form in a file.
 
 Owns medians, ranges and the JSON form. Knows neither goals nor tables.
 """

@@ -1,4 +1,4 @@
-"""Which measurements there are, and which of them share a cluster.
+"""The measurements, and the phases whose rows share a cluster.
 
 Counts are chosen so that one takes one to four seconds on two cores; the quick form takes a part of the rows and of the
 counts. Rows of one phase are interleaved on one broker; a phase with very many partitions has a broker of its own.
@@ -81,7 +81,7 @@ def phases(measurements: Iterable[Measurement]) -> list[list[Measurement]]:
     return list(found.values())
 
 
-# The groups
+# the groups
 
 
 def _awaited() -> list[Measurement]:

@@ -1,4 +1,4 @@
-"""A saga of two services: orders are placed, paid, and confirmed, or what was done is undone.
+"""A saga of two services: orders are placed, paid, and confirmed, or their steps are undone.
 
 pip install '.[fastapi,outbox]' aiokafka
 AIOKAFKAPY_BOOTSTRAP_SERVERS=localhost:9092 uvicorn order_saga:app      # the orders
@@ -65,7 +65,7 @@ class Order(BaseModel):
     price: int
 
 
-# The orders
+# the orders
 
 
 @asynccontextmanager
@@ -114,7 +114,7 @@ async def tell(session: AsyncSession, what: str, order: dict[str, Any]) -> None:
 
 
 async def follow_payments(relay: OutboxRelay) -> None:
-    """What became of the payments decides how orders go on."""
+    """The outcome of each payment decides the next step of its order."""
     async with consumer_of(PAYMENTS, "orders") as consumer:
         async for record in consumer:
             async with AsyncSession(engine) as session, session.begin():
@@ -152,11 +152,11 @@ async def take_from_stock(session: AsyncSession, item: str) -> bool:
     return taken.first() is not None
 
 
-# The payments
+# the payments
 
 
 async def pay() -> None:
-    """Read orders, and write payments, each batch in one transaction with the offsets of what it answers."""
+    """Read orders, and write payments, each batch in one transaction with the offsets of the orders."""
     config = ProducerConfig.from_env(transactional_id="payments-1")  # one for each instance
     async with KafkaProducer(config=config) as producer, consumer_of(ORDERS, "payments") as consumer:
         async for batch in producer.consume_transform_produce(consumer):
@@ -179,7 +179,7 @@ def answer_to(order: dict[str, Any]) -> str | None:
     return None
 
 
-# Both
+# both services
 
 
 @asynccontextmanager

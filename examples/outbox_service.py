@@ -5,7 +5,7 @@ AIOKAFKAPY_BOOTSTRAP_SERVERS=localhost:9092 uvicorn outbox_service:app
 curl -d '{"customer": "ann", "item": "tea"}' -H 'content-type: application/json' localhost:8000/orders
 
 DATABASE_URL=postgresql+asyncpg://user:password@host/shop uses PostgreSQL; without it there is a file of SQLite. The
-service takes orders while Kafka is away. As a process of its own the relay is `python outbox_service.py`, and the
+service takes orders while Kafka is away. As a process of its own the relay is ``python outbox_service.py``, and the
 service is then started with RELAY=elsewhere.
 """
 

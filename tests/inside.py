@@ -1,4 +1,4 @@
-"""What tests and benchmarks look at within a producer or a relay: the one place that knows where their parts are."""
+"""The parts of a producer or a relay that tests and benchmarks look at: only this module knows where they are."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def runtime_of(producer: KafkaProducer[Any, Any]) -> Any:
 
 
 def thread_sender_of(producer: KafkaProducer[Any, Any]) -> Any:
-    """What takes the records of ``send_from_thread``; there is none before the first."""
+    """The object that takes the records of ``send_from_thread``; there is none before the first."""
     return producer._thread_senders[0]
 
 

@@ -1,7 +1,7 @@
 """A raw connection to a broker: frames out, frames in, nothing retried and nothing hidden; and sockets that nobody
 reads.
 
-For tests of the dev broker that must see its exact answer to one request, or with bytes that are no request.
+For tests of the dev broker that must see its exact answer to one request, or with bytes that are not a request.
 """
 
 from __future__ import annotations

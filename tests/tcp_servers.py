@@ -1,7 +1,7 @@
 """``tcp_server``: a TCP server of a test's own.
 
-asyncio's ``Server.wait_closed`` waits for no connection before Python 3.12. One whose end comes after its loop's is a
-ResourceWarning, in whichever test the garbage is collected.
+asyncio's ``Server.wait_closed`` waits for no connection before Python 3.12. A connection that ends after its loop is a
+ResourceWarning, in any test in which the garbage is collected.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ async def tcp_server(
     """A server at a free port, with TLS where there is a context; gives its address.
 
     After the block the connections that it took have ended, and so has all that serves them: it reads the end of the
-    data where the test left a connection open. Raises what the serving raised, but for the end of a connection.
+    data where the test left a connection open. Raises the error of the serving, but for the end of a connection.
     """
     serving: list[asyncio.Task[Any]] = []
     writers: list[asyncio.StreamWriter] = []

@@ -1,4 +1,4 @@
-"""Waiting for a condition of which nobody tells."""
+"""Waiting for a condition that nobody reports."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The floor of bulk: Produce requests that were encoded beforehand, written to a blocking socket.
 
-Owns no client. What such a row costs is the kernel's part, which no client can do without. The requests are those of
+Owns no client. The cost of such a row is the kernel's part, which no client can do without. The requests are those of
 ``send_many`` without idempotence, which a broker takes again and again; they are recorded between the two.
 """
 

@@ -90,7 +90,7 @@ _Measure = Callable[[Measurement, Broker, str], Awaitable[Figures]]
 
 
 def _on_each_broker(name: str) -> Callable[[_Measure], _Measure]:
-    """Register a measurement for the three brokers; ``written`` counts what is in the run's own Kafka."""
+    """Register a measurement for the three brokers; ``written`` counts the records in the run's own Kafka."""
 
     def register(measure: _Measure) -> _Measure:
         @entry(name, *BROKERS)

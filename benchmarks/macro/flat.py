@@ -22,7 +22,7 @@ gathered send, ``no_gc_cpu_us`` the same with Python's cyclic garbage collector 
 records.
 
 The collector walks over everything that is alive whenever that has grown by a quarter: the cost of a task grows with
-the number of tasks, in ``bare asyncio`` too. Whether a send does is seen with the collector off.
+the number of tasks, in ``bare asyncio`` too. The figure with the collector off shows whether the cost of a send grows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How late a 1 ms heartbeat comes on the loop beside a load, and whose fault it is.
+"""The lateness of a 1 ms heartbeat on the loop beside a load, and its causes.
 
 A process of its own (see ``measurement.figures_of``): a task sleeps for a millisecond, over and over, and notes how
 much later than that it woke. The measurement's workload names the load beside it: ``bulk`` (``send_many``), ``flood``

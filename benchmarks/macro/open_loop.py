@@ -3,9 +3,9 @@
 Owns the rows of the group "open loop", their entry, and the workload ``paced``; and, for every row at a fixed rate (see
 ``web.fixed_rate``), the ``SHARES``, the rate (``offered``) and the figures (``from_due``). A thousand tasks send one
 record at a time, at a share of aiokafka's capacity (the option ``share``): the entry measures that once for each
-cluster, by a thousand tasks without pauses. A record's latency counts from when it was due, though its task was still
-busy with the one before it: a client that stalls is charged for every record that should have been sent meanwhile (no
-coordinated omission).
+cluster, by a thousand tasks without pauses. A record's latency counts from the time at which it was due, though its
+task was still busy with the one before it: a client that stalls is charged for every record that should have been sent
+meanwhile (no coordinated omission).
 
 Figures: ``p50_ms`` ``p99_ms`` ``p999_ms`` from the due time; ``late_p50_ms`` ``late_p99_ms`` from there until the
 record was handed to the client, which is the loop's timers (a millisecond, on uvloop) and the task's own backlog;
@@ -88,7 +88,7 @@ async def open_loop(measurement: Measurement, bootstrap_servers: str, topic: str
 async def offered(measurement: Measurement, closed: Measurement, bootstrap_servers: str, topic: str) -> Figures:
     """The rate of a row: its ``share`` of the capacity, which the row ``closed`` measures before the first.
 
-    ``written`` is what that wrote.
+    ``written`` is the number of records that this wrote.
     """
     known, written = (closed.label, bootstrap_servers), 0.0
     if known not in _capacities:
@@ -99,7 +99,9 @@ async def offered(measurement: Measurement, closed: Measurement, bootstrap_serve
 
 
 def from_due(latencies: Iterable[float], late: Iterable[float]) -> Figures:
-    """The latencies, in seconds from when each was due, and how late it was sent."""
+    """The figures of latencies, in seconds from the time at which each record was due, and of the delays of their
+    sending.
+    """
     lateness = {f"late_{name}": figure for name, figure in percentiles(late).items() if name != "p999_ms"}
     return percentiles(latencies) | lateness
 

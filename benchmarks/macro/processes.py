@@ -1,6 +1,6 @@
 """Processes of measurements that need more than a worker: one that measures and ends, one that helps until let go.
 
-Owns how they are talked to and ended. Both kinds are modules run by ``python -m``.
+Owns the ways to talk to them and to end them. Both kinds are modules run by ``python -m``.
 
 - One that measures takes (measurement, bootstrap servers, topic) and prints its figures as JSON, for
   ``measurement.figures_of``; its ``main`` is ``print_figures``, which ends as a worker does when there is nothing to

@@ -1,4 +1,4 @@
-"""The measurements that are more than one workload in one process, and how each is run.
+"""The measurements that are more than one workload in one process, and the ways to run them.
 
 Owns their rows (``measurements``) and the entries that the rows' workloads name. ``request`` is in ``web.load``; the
 others are modules that run in processes of their own: ``heartbeat`` (group "loop"), ``memory``, ``flat``. The group

@@ -1,4 +1,4 @@
-"""Import, start and idle memory, of ours and of the peers: what a process pays before its first record.
+"""Import, start and idle memory, of ours and of the peers: the costs of a process before its first record.
 
 Owns the rows of the group "start-up", and the programs that are run for them, each in a process of its own, ``count``
 times one after the other:
@@ -9,8 +9,9 @@ times one after the other:
 - ``broker``: ``python -m aiokafkapy broker`` until it has accepted a connection, and until it has answered there.
 
 Figures: ``p50_ms`` is the wall time from the process's start until it says that it is ready, ``cpu_us`` the CPU of the
-whole process, ``peak_rss_mb`` and ``pss_mb`` its memory when it is ready (medians), ``modules`` what it has imported,
-``kb_each`` the resident memory of one more idle producer, ``answer_ms`` the wall time until the broker's first answer.
+whole process, ``peak_rss_mb`` and ``pss_mb`` its memory when it is ready (medians), ``modules`` the number of imported
+modules, ``kb_each`` the resident memory of one more idle producer, ``answer_ms`` the wall time until the broker's first
+answer.
 """
 
 from __future__ import annotations

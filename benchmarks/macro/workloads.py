@@ -156,7 +156,7 @@ async def send_arrow(client: Client, topic: str, measurement: Measurement) -> Fi
     return watch.figures
 
 
-# The records
+# the records
 
 
 def values(measurement: Measurement) -> Iterator[bytes]:

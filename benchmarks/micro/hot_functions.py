@@ -39,7 +39,7 @@ def read_costs(path: Path) -> Counter[str]:
                 if not line.startswith("c"):
                     function = name
             elif line.startswith("calls="):
-                is_of_call = True  # the next line has what was spent in there
+                is_of_call = True  # the next line has the cost of the call
             elif line[0] in "0123456789+-*":
                 costs[function] += 0 if is_of_call else int(line.split()[-1])
                 is_of_call = False
@@ -56,7 +56,7 @@ class LoneRuns(NamedTuple):
 
 def hot_functions(short: Mapping[str, int], long: Mapping[str, int], more: int) -> set[str]:
     """The functions that each record runs, from the costs of two runs, of which the longer has ``more`` records."""
-    # A recursion, and what GCC made of a function, have a suffix.
+    # A recursion, and a variant of a function that GCC made, have a suffix.
     bare = {name: match.group() for name in long if (match := _OF_A_MODULE.match(name))}
     spent: Counter[str] = Counter()
     for name, function in bare.items():

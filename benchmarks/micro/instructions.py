@@ -249,13 +249,15 @@ def _network(workload: Workload) -> Iterator[dict[str, Any]]:
 
 
 def _of_two_lengths(marked: Sequence[T], position: int) -> tuple[T, T]:
-    """What there is for the shorter and for the longer run of the workload at a position, of what each mark has."""
+    """The items of the shorter and of the longer run of the workload at a position, from a list with one item for each
+    mark.
+    """
     short, long = marked[MARKS * position + 1 : MARKS * (position + 1)]
     return short, long
 
 
 def _write_hot() -> int:
-    """Write which functions a lone await runs, in clear and over TLS; returns the exit code."""
+    """Write the list of the functions that a lone await runs, in clear and over TLS; returns the exit code."""
     lone = [workload for workload in workloads() if workload.run is producer_sink.lone_await]
     runs = []
     with tempfile.TemporaryDirectory() as temporary:

@@ -1,6 +1,6 @@
 """Spark's own Kafka connector, the peer of our data source: its jars, gathered once into the cache.
 
-Owns which jars it needs. Its token provider is published nowhere, so ``token_provider.scala`` stands in for it,
+Owns the list of its jars. Its token provider is published nowhere, so ``token_provider.scala`` stands in for it,
 compiled by the Scala compiler among PySpark's jars: nothing but a Java runtime is needed.
 """
 

@@ -1,17 +1,17 @@
 """Latency of the web service at a fixed rate of requests, as from many users who do not wait for each other.
 
 Owns the rows of the group "web open loop" and their entry: ``service`` under vegeta's load, at the shares of
-``macro.open_loop`` of what the service with aiokafka answers in wrk's closed loop, which is measured once for each
-cluster. ``count`` is the time, in milliseconds. A request is due at its place in the schedule, and its latency counts
-from then (no coordinated omission): no stall of the service, of a connection or of vegeta itself is spared.
+``macro.open_loop`` of the rate at which the service with aiokafka answers in wrk's closed loop, which is measured once
+for each cluster. ``count`` is the time, in milliseconds. A request is due at its place in the schedule, and its latency
+counts from then (no coordinated omission): no stall of the service, of a connection or of vegeta itself is spared.
 
 vegeta, and not wrk2, which is in no package registry, nor oha: vegeta starts as many workers as it needs, so that no
-request waits for another's answer, and opens a connection when none is idle. Its own latencies are not what is asked
-for: each counts from when the request was started, so that a vegeta that comes late to its schedule, on two cores that
-it shares with the service, looks quick (as does oha, whose latency correction begins where its timer has fired). But
-its results have each request's number and start. From these the latencies are reckoned here: its pacer makes request
-k due k + 1 intervals after the beginning, of whole nanoseconds, and never starts one earlier, so the beginning is where
-the most punctual one says.
+request waits for another's answer, and opens a connection when none is idle. Its own latencies are of no use here: each
+counts from the start of the request, so that a vegeta that comes late to its schedule, on two cores that it shares with
+the service, looks quick (as does oha, whose latency correction begins where its timer has fired). But its results have
+each request's number and start. From these the latencies are reckoned here: its pacer makes request k due k + 1
+intervals after the beginning, of whole nanoseconds, and never starts one earlier, so the most punctual request tells
+the beginning.
 
 - ``CONNECTIONS`` bounds the open ones; a request beyond them waits inside vegeta, and that counts.
 - vegeta takes some 80 µs of CPU per request, as much as the service by itself; wrk takes 13.
@@ -83,7 +83,7 @@ def measurements() -> list[Measurement]:
 
 @entry(WORKLOAD)
 async def paced_request(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
-    """One service, one load, at a share of what it answers with aiokafka."""
+    """One service, one load, at a share of its rate with aiokafka."""
     program = await built("vegeta", SOURCES, PACKAGE)
     allow_descriptors(CONNECTIONS)
     seconds = max(1, min(CLOSED_SECONDS, measurement.count // 500))
@@ -105,7 +105,9 @@ async def paced_request(measurement: Measurement, bootstrap_servers: str, topic:
 
 
 def figures_of_results(lines: Iterable[str], rate: int) -> dict[str, Any]:
-    """What ``under_load`` asks for, of vegeta's results as CSV; its latencies are from when a request was due."""
+    """The figures that ``under_load`` asks for, from vegeta's results as CSV; a latency counts from the time at which
+    the request was due.
+    """
     interval = SECOND // rate
     hits: list[tuple[int, int, int]] = []  # place in the schedule, sent, answered
     errors: list[str] = []

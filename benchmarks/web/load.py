@@ -38,7 +38,7 @@ _ERRORS: Final = ("connect_errors", "read_errors", "write_errors", "timeouts", "
 
 POLLED: Final = "polled, batches of 16"
 BATCHED: Final[dict[str, Any]] = {"batch_size": 16, "buffer_timeout": 0.1, "linger.ms": 0, "poll": True}
-"""AIOProducer's settings that did best with 64 connections, and what rows call them."""
+"""AIOProducer's settings that did best with 64 connections, and their names in rows."""
 
 Load = Callable[[str, int], Awaitable[dict[str, Any]]]
 """Sends requests to a URL for some milliseconds. Returns the ``requests`` that were answered, the ``seconds`` that

@@ -40,7 +40,7 @@ CHANGED: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def translated_properties() -> dict[str, str]:
-    """librdkafka's options that need not be changed, and what ``from_properties`` makes of each."""
+    """librdkafka's options that need not be changed, and the result of ``from_properties`` for each."""
     return {name.replace("_", ".") if name not in _WITH_UNDERSCORES else name: text for name, text in _NOTES.items()}
 
 

@@ -51,7 +51,7 @@ def events_in_code() -> dict[str, Event]:
 
 
 def dynamic_events() -> list[str]:
-    """Places where a logger is given an event that is no literal, and so is in no table."""
+    """Places where a logger is given an event that is not a literal, and so is in no table."""
     return [
         f"{path.relative_to(ROOT)}:{call.lineno}"
         for path, function, call, _ in _calls()

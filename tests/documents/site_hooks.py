@@ -2,7 +2,7 @@
 
 Owns the site's parts beside docs/: the README as its first page, the other pages of the root, pictures, and the
 reference, whose pages name objects for mkdocstrings. Links between pages are written for readers of the repository,
-and lead to the same pages here; those to code and tests, which the site has not, become their text.
+and lead to the same pages here; those to code and tests, which the site lacks, become their text.
 
 Rule: the site is read from the disk: no page makes a browser fetch anything from elsewhere. So state machines, diagrams
 in Mermaid where a server draws them, are tables of states and their successors.

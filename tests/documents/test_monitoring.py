@@ -23,7 +23,7 @@ def expressions() -> list[str]:
     """Those of the panels, of the variables, and of the rules."""
     panels = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
     queries = [each["query"]["query"] for each in DASHBOARD["templating"]["list"] if each["type"] == "query"]
-    # An expression is a line, or the indented lines behind `>-`; no YAML reader is needed for that.
+    # An expression is a line, or the indented lines behind ``>-``; no YAML reader is needed for that.
     rules = re.findall(r"^ +expr: (?:>-\n((?: {10}.*\n)+)|(.*)\n)", ALERTS, re.MULTILINE)
     return [*panels, *queries, *(" ".join((folded or line).split()) for folded, line in rules)]
 

@@ -202,7 +202,9 @@ def _crumbling_proxy(cluster: Cluster) -> Serve:
 
 
 async def hostile_exchange(cluster: DevCluster, data: bytes) -> bytes:
-    """Send bytes to the broker itself; the bytes until it closes the connection, which it must."""
+    """Send bytes to the broker itself; the bytes until it closes the connection, which it must. Dev broker only: Apache
+    Kafka's own defence is not ours to test.
+    """
     host, _, port = cluster.direct_servers.partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:

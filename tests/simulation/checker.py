@@ -52,7 +52,7 @@ def check_records(
     spooled: Spooled | None = None,
 ) -> Iterator[str]:
     """Each broken promise, as a sentence. ``sent`` are one producer's records, ``options`` its own, ``resumed`` the
-    times at which each partition was, ``spooled`` the outcomes of records in its spool.
+    times at which each partition was resumed, ``spooled`` the outcomes of records in its spool.
     """
     is_idempotent = options.get("enable_idempotence", True)
     places: dict[bytes, list[Place]] = defaultdict(list)
@@ -126,7 +126,7 @@ def _told_of_spooled(record: Sent, places: Sequence[Place]) -> Place:
 
 
 def _may_be_in_spool(record: Sent) -> bool:
-    """True of one whose caller was not told whether it is."""
+    """True of a record whose caller was not told whether it is written."""
     return record.outcome is None or getattr(record.outcome, "outcome_unknown", False)
 
 
@@ -195,8 +195,8 @@ def _check_time(record: Sent, options: Mapping[str, Any], slack: float) -> Itera
 
 
 def _check_timing(record: Sent, options: Mapping[str, Any]) -> Iterator[str]:
-    """Its times, where it has any, are none below zero, and together its batch's; a batch gathers no longer than it
-    may.
+    """None of its times, where it has any, is below zero, and their sum is within its delivery time-out; a batch
+    gathers no longer than it may.
     """
     if not isinstance(record.outcome, RecordMetadata) or record.is_row:
         return
@@ -226,7 +226,7 @@ def _check_order(sent: Sequence[Sent], places: Mapping[bytes, Sequence[Place]]) 
 def _check_gaps(
     sent: Sequence[Sent], places: Mapping[bytes, Sequence[Place]], resumed: Mapping[int, Sequence[float]]
 ) -> Iterator[str]:
-    """Behind a record that was accepted and is not written there is none, but after ``resume``."""
+    """No record is written behind an accepted one that is not written, except after ``resume``."""
     gaps: dict[int, Sent] = {}  # the last of each partition
     for record in sent:
         if record.bulk or record.refused is not None:

@@ -117,5 +117,5 @@ class SpoolingScenario(Scenario):
         return [replace(fault, name=way, node=node.node_id) for node in self._cluster.broker.nodes]
 
     def _new_spooling_producer(self, number: int, options: dict[str, Any], folder: Path) -> KafkaProducer[Any, Any]:
-        # The folder is none of the options that are shown: its name is the machine's.
+        # The folder is not among the shown options: its name depends on the machine.
         return self._new_producer(number, options | {"spool_dir": folder})

@@ -1,4 +1,4 @@
-"""What one producer of a fleet costs a cluster in an hour: docs/web.md has these figures, for a thousand of them."""
+"""The hourly cost of one producer of a fleet to a cluster: docs/web.md has these figures, for a thousand of them."""
 
 from __future__ import annotations
 

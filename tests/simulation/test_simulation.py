@@ -112,7 +112,7 @@ def lose_what_was_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-# of what a user's code and odd arguments meet
+# sabotage around a user's code and odd arguments
 
 
 def ask_the_partitioner_twice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -308,7 +308,7 @@ class TransactionalWorkload(Workload):
                         await self.producer.abort_transaction()
 
     async def _has_committed(self, commit: asyncio.Task[None], first: Tried) -> bool:
-        """Whether it has, and a second transaction is open."""
+        """Whether the commit has succeeded, and a second transaction is open."""
         try:
             await asyncio.shield(commit)
         except KafkaError as error:

@@ -22,7 +22,7 @@ SCHEMA = (
 
 
 def rows_of(spark: SparkSession, topic: str) -> DataFrame:
-    """Every null and every shape that both take; the partition is said, so that both write to the same."""
+    """Every null and every shape that both take; the partition is given, so that both write to the same."""
     headers = [("a", b"1"), ("a", None), ("", b"")]
     rows = [
         (None, None, topic, 0, None, 0),

@@ -1,9 +1,9 @@
 """Run by ``test_security``: all kinds of queries on a secured listener, in a Spark with web interface and event log.
 
-Argument: a folder for Spark. Standard input: JSON with `settings` of Spark's, `options`, the sets of options to use in
-turn, and the topics `source` and `sink`. Spark's pages are left in the folder `shown`: each page of the interface and
-each answer of its REST API, the event log, plans, the progress of the streams and their checkpoints. Prints how many
-pages there were.
+Argument: a folder for Spark. Standard input: JSON with ``settings`` of Spark's, ``options``, the sets of options to use
+in turn, and the topics ``source`` and ``sink``. Spark's pages are left in the folder ``shown``: each page of the
+interface and each answer of its REST API, the event log, plans, the progress of the streams and their checkpoints.
+Prints how many pages there were.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def run_stream(
 
 
 def keep_plans(frame: DataFrame, name: str, shown: Shown) -> None:
-    """As `explain` prints them, and as an error's text has them."""
+    """As ``explain`` prints them, and as an error's text has them."""
     machine = frame.sparkSession._jvm
     assert machine is not None
     execution, utilities = frame._jdf.queryExecution(), machine.PythonSQLUtils

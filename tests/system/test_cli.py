@@ -77,14 +77,14 @@ def test_properties_of_a_java_or_librdkafka_program_are_taken_as_they_are(cluste
     assert [record["value"] for record in cluster.read("of_java")] == ["one"]
 
 
-def test_bytes_that_are_no_text_go_through(cluster: Cluster) -> None:
+def test_bytes_that_are_not_text_go_through(cluster: Cluster) -> None:
     cluster.run("produce", "bytes", "--key-separator", r"\t", given=b"k\xff\tv\x00\xfe\n")
     (record,) = cluster.read("bytes")
     assert record["key"] == {"base64": "a/8="}
     assert record["value"] == {"base64": "dgD+"}
 
 
-def test_options_that_are_no_text_are_bytes_too(cluster: Cluster) -> None:
+def test_options_that_are_not_text_are_bytes_too(cluster: Cluster) -> None:
     cluster.run("produce", "options", "-H", "a=\udcff", "--key-separator", "\udcfe", given=b"k\xfev\n")
     (record,) = cluster.read("options")
     assert (record["key"], record["value"], record["headers"]) == ("k", "v", [["a", {"base64": "/w=="}]])
@@ -121,7 +121,7 @@ def test_records_that_the_producer_refuses_go_to_the_file_too(cluster: Cluster, 
     assert [record["value"] for record in cluster.read("refused")] == ["short", "last"]
 
 
-def test_the_file_for_failed_lines_is_no_input(cluster: Cluster, tmp_path: Path) -> None:
+def test_the_file_for_failed_lines_is_not_an_input(cluster: Cluster, tmp_path: Path) -> None:
     lines = tmp_path / "lines.txt"
     lines.write_text("a\nb\n")
     result = cluster.run("produce", "events", str(lines), "--failed", str(lines), code=2)
@@ -256,7 +256,7 @@ def test_a_stream_that_is_closed_is_as_one_that_is_empty(cluster: Cluster, close
     assert (done.returncode, b"Assertion" in done.stderr) == (0, False), done
 
 
-def test_a_reader_that_goes_away_is_no_error(cluster: Cluster) -> None:
+def test_a_reader_that_goes_away_is_not_an_error(cluster: Cluster) -> None:
     cluster.run("produce", "many", given="".join(f"{number}\n" for number in range(20_000)))
     reader = cluster.start("read", "many")
     assert reader.stdout is not None
@@ -498,7 +498,7 @@ def test_nodes_beyond_the_last_port_are_refused() -> None:
     assert "port=65535: the last of 2 nodes would have a port over 65535" in done.stderr
 
 
-def test_an_address_that_cannot_be_listened_on_is_said_with_its_port() -> None:
+def test_an_address_that_cannot_be_listened_on_is_named_with_its_port() -> None:
     done = Cluster("").run("broker", "--host", "nosuch.invalid", "--port", "9555", code=1)
     assert done.stderr.startswith("error: cannot listen on nosuch.invalid:9555: ")
 

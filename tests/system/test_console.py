@@ -450,7 +450,7 @@ async def test_the_page_plays_and_stops_a_schedule(broker: DevBroker, page: http
     assert (wrong.status_code, wrong.json()["error"]) == (400, "fault 0 has no 'control'")
 
 
-# for whom
+# access
 
 
 async def test_a_page_of_others_is_answered_nothing(broker: DevBroker) -> None:

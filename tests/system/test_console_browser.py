@@ -183,7 +183,7 @@ async def test_a_topic_that_is_made_again_goes_on_in_the_page(broker: DevBroker)
             broker.create_topic("orders", 2)
 
 
-async def test_a_time_that_is_no_date_and_an_address_that_is_no_name_are_shown(broker: DevBroker) -> None:
+async def test_a_time_that_is_not_a_date_and_an_address_that_is_not_a_name_are_shown(broker: DevBroker) -> None:
     broker.create_topic("nano", 1, config={"message.timestamp.after.max.ms": str(2**63 - 1)})
     async with KafkaProducer(broker.bootstrap_servers) as producer:
         await producer.send("nano", b"v", timestamp_ms=1_700_000_000_000_000_000)
@@ -229,7 +229,7 @@ async def test_faults_are_switched_played_saved_and_undone(broker: DevBroker, tm
             broker.controls.fail_next(ApiKey.FETCH, 6, times=None, name=name)
         armed = page.get_by_text("FETCH fails with NotLeaderOrFollowerError, until ended")
         await expect(armed).to_have_count(2)
-        await page.get_by_role("button", name="End one").click()  # in the list of what happened
+        await page.get_by_role("button", name="End one").click()  # in the list of events
         await expect(armed).to_have_count(1)
         await page.locator(".row", has=armed).get_by_role("button", name="End").click()
         await expect(armed).to_have_count(0)
@@ -308,7 +308,7 @@ async def test_a_read_only_page_offers_nothing_that_writes(broker: DevBroker) ->
         assert await page.get_by_role("switch", name="Node 2 runs").is_disabled()
 
 
-async def test_the_end_of_the_broker_is_said(broker: DevBroker) -> None:
+async def test_the_end_of_the_broker_is_shown(broker: DevBroker) -> None:
     async with opened_page(broker.console.url, server_ends=True) as page:
         await sees(page, "#status-text", "live")
         await broker.stop()

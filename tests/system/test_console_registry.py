@@ -62,7 +62,7 @@ async def test_keys_and_values_are_shown_by_their_schemas(
         shown = row["key" if is_key else "value"]
         number = "7" if form == "protobuf" else 7  # JSON of Protobuf has its 64-bit numbers in quotes
         assert (shown["form"], json.loads(shown["text"])) == (form, {"id": number})
-        # What names a schema that is not there is shown as bytes.
+        # Data that names a missing schema is shown as bytes.
         strange = Asked.of({"topic": "orders", "from": "earliest", "value_form": "hex", "key_form": "hex"})
         page = await read_page(source, strange, decoder, 10)
         (row,) = page["rows"]

@@ -350,7 +350,7 @@ async def test_nodes_that_do_not_exist_are_refused() -> None:
     ],
     ids=["negative", "too-large", "http", "no-header", "api", "version", "array", "client-id"],
 )
-async def test_bytes_that_are_no_request_close_that_connection_only(bytes_sent: bytes) -> None:
+async def test_bytes_that_are_not_a_request_close_that_connection_only(bytes_sent: bytes) -> None:
     async with DevBroker() as broker, RawClient(broker.nodes[0]) as other, RawClient(broker.nodes[0]) as hostile:
         await other.call(ApiKey.API_VERSIONS, 0)
         hostile.writer.write(bytes_sent)

@@ -1,4 +1,4 @@
-"""The check-up of a cluster: a good part is said to be so, and a bad one has a finding that says what to do."""
+"""The check-up of a cluster: a good part is reported as good, and a bad one has a finding that says what to do."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_of_a_healthy_cluster_each_step_and_each_broker_is_well() -> None:
         assert broker.records("orders") == []
 
 
-async def test_a_missing_topic_is_said_to_be_and_is_not_made() -> None:
+async def test_a_missing_topic_is_reported_and_is_not_made() -> None:
     async with DevBroker() as broker:
         ((check, text),) = failed(await examine(broker.bootstrap_servers, topic="nope"))
         assert check == "topic"

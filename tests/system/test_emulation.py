@@ -120,7 +120,7 @@ def _number(release: str) -> tuple[int, ...]:
     return tuple(map(int, release.split(".")))
 
 
-# Other people's
+# other people's clients
 
 
 @pytest.mark.parametrize("version", ["0.11", "2.1", "2.8", "redpanda"])

@@ -1,4 +1,4 @@
-"""The chains of ``tests.chains``, held against the tests that there are. Unit tests are run apart from the others."""
+"""The chains of ``tests.chains``, compared with the existing tests. Unit tests are run apart from the others."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def test_the_source_distribution_is_built_installed_and_works_without_a_network(
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="manylinux is Linux's")
-@pytest.mark.skipif(not aiokafkapy.compiled, reason="what is interpreted has no platform")
+@pytest.mark.skipif(not aiokafkapy.compiled, reason="the interpreted core has no platform")
 def test_the_compiled_core_fits_the_manylinux_that_wheels_are_built_for(tmp_path: Path) -> None:
     pytest.importorskip("auditwheel", reason="auditwheel is not installed, which tells the platform of a wheel")
     core = sorted((ROOT / "aiokafkapy").rglob("*.so"))

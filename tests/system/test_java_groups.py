@@ -21,7 +21,7 @@ SOURCE = Path(__file__).with_name("GroupOfTen.java")
 
 @pytest.fixture(scope="module")
 def classes(tools: KafkaTools) -> Path:
-    """Where the program is, compiled against the newest Kafka; it calls nothing that 2.8 has not."""
+    """The folder of the program, compiled against the newest Kafka; it calls nothing that 2.8 lacks."""
     return compiled(SOURCE, Path(tools.classpath).parent)
 
 

@@ -1,7 +1,7 @@
 """The producer and the reader against librdkafka's built-in mock cluster, which many test their services with.
 
-It is no complete broker: ApiVersions in versions 0 to 2, with a refusal of its own form for later ones; a byte too many
-after a Metadata answer.
+It is not a complete broker: ApiVersions in versions 0 to 2, with a refusal of its own form for later ones; a byte too
+many after a Metadata answer.
 """
 
 from __future__ import annotations

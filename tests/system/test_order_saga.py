@@ -1,4 +1,4 @@
-"""The example of a saga: orders are paid and confirmed, or what was done is undone, with services that come and go."""
+"""The example of a saga: orders are paid and confirmed, or their steps are undone, with services that come and go."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def reaches(client: httpx.AsyncClient, states: dict[int, str]) -> None:
 
 
 def told(broker: DevBroker, topic: str) -> Counter[tuple[int, str]]:
-    """How often each event of each order is in a topic, for readers of what is committed."""
+    """How often each event of each order is in a topic, for readers of committed records."""
     log = broker.state.topics.partition(topic, 0)
     assert log is not None
     aborted = log.log.aborted_transactions(0, log.log.end_offset)

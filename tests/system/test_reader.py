@@ -260,7 +260,7 @@ async def test_iterating_gives_records_without_end(broker: DevBroker) -> None:
     assert seen == [b"%d" % number for number in range(10)]
 
 
-async def test_a_topic_that_is_not_there_is_said_when_the_time_is_over(broker: DevBroker) -> None:
+async def test_a_topic_that_is_not_there_is_named_when_the_time_is_over(broker: DevBroker) -> None:
     async with PartitionReader(broker.bootstrap_servers) as reader:
         with pytest.raises(UnknownTopicOrPartitionError):
             await reader.partitions_for("nothing", timeout=0.3)
@@ -381,7 +381,7 @@ async def test_reading_ends_where_it_stops(broker: DevBroker) -> None:
                     if (batch := await reader.fetch_arrow()) is not None:
                         values += batch.column("value").to_pylist()
             assert values == [b"%d" % number for number in range(min(stop, 40), stop)]
-            assert await reader.fetch_arrow(60) is None, "it does not wait for what will not come"
+            assert await reader.fetch_arrow(60) is None, "it does not wait for records that will not come"
             reader.stop_at(tp, None)
             assert not reader.is_finished
 

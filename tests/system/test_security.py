@@ -105,7 +105,7 @@ def alert_of(broker: DevBroker, certificates: TestCertificates, client: Path | N
 
 
 class TestKeptOut:
-    """Told at once, and why; no secret is shown."""
+    """A refused client is told at once, and told the reason; no secret is shown."""
 
     async def refusal(self, options: dict[str, Any]) -> KafkaError:
         started = time.monotonic()

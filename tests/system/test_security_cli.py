@@ -102,7 +102,7 @@ def test_without_any_settings_the_listener_is_said_to_speak_tls(secured: Secured
 
 
 @pytest.mark.parametrize("command", [["produce", "forbidden"], ["read", "forbidden"], ["perf", "forbidden", "-n", "1"]])
-def test_a_missing_right_is_said_with_the_topic(secured: SecuredCluster, command: list[str]) -> None:
+def test_a_missing_right_is_named_with_the_topic(secured: SecuredCluster, command: list[str]) -> None:
     done = secured.run(*command, *secured.options(sasl_username="bob", sasl_password=USERS["bob"]), given="x\n", code=1)
     assert "forbidden" in done.stderr
     assert "uthori" in done.stderr

@@ -88,7 +88,7 @@ async def test_sessions_are_renewed_under_load(realm: Realm) -> None:
 
 
 class TestKeptOut:
-    """Told at once, and why."""
+    """A refused client is told at once, and told the reason."""
 
     async def refusal(self, broker: DevBroker, **options: Any) -> str:
         async with broker:
@@ -143,7 +143,7 @@ async def test_a_broker_that_could_let_nobody_in_does_not_start(realm: Realm, tm
         kerberized(realm, sasl_kerberos_service_name="kafka/localhost")
 
 
-# Other people's clients
+# other people's clients
 
 
 @pytest.mark.usefixtures("alice")

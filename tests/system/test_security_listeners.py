@@ -224,7 +224,9 @@ async def test_a_listener_may_want_a_clients_certificate(certificates: TestCerti
         await no_connections(broker)
 
 
-async def test_a_server_certificate_that_cannot_be_read_is_said_at_the_start(certificates: TestCertificates) -> None:
+async def test_a_server_certificate_that_cannot_be_read_is_reported_at_the_start(
+    certificates: TestCertificates,
+) -> None:
     with pytest.raises(ConfigurationError, match="ssl_keystore_location"):
         await DevBroker(listeners=tls_only(certificates, ssl_keystore_location="/no/such/file.pem")).start()
 
@@ -460,7 +462,7 @@ async def scram(broker: DevBroker, user: str, password: bytes) -> bool:
     return exchange.is_complete
 
 
-# Other people's clients
+# other people's clients
 
 CLIENTS = ["confluent", "kafka_python", "aiokafka"]
 WAYS_IN = [

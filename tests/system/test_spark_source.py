@@ -328,7 +328,7 @@ async def test_a_stream_of_new_records_has_its_start_in_the_checkpoint_before_an
         {"startingTimestamp": "3000", "startingOffsetsByTimestampStrategy": "latest"},
     ],
 )
-async def test_a_first_micro_batch_has_all_but_where_the_log_ended_and_is_the_same_again(
+async def test_a_first_micro_batch_has_all_but_partitions_that_start_at_their_end_and_is_the_same_again(
     broker: DevBroker, driver_of: Any, starting: dict[str, str], is_once: bool
 ) -> None:
     await send(broker, 0, 5)
@@ -431,7 +431,7 @@ async def test_a_partition_that_is_gone_is_a_loss(broker: DevBroker, driver_of: 
     assert await lenient.advance(end, UNLIMITED, is_all_wanted=False) == end
 
 
-async def test_a_log_that_ends_before_where_it_was_read_to_is_a_loss(broker: DevBroker, driver_of: Any) -> None:
+async def test_a_log_that_ends_before_the_offset_it_was_read_to_is_a_loss(broker: DevBroker, driver_of: Any) -> None:
     await send(broker, 0, 5)
     start = {T0: 100, T1: 0, T2: 0}
     with pytest.raises(DataLossError, match="t-0: was read to 100, but the log ends at 5"):
@@ -460,7 +460,9 @@ async def test_a_recreated_topic_is_read_from_its_first_record_however_long_it_i
     assert await lenient.advance(after, UNLIMITED, is_all_wanted=False) == after
 
 
-async def test_a_log_that_ends_before_where_it_was_read_to_is_not_read_again(broker: DevBroker, driver_of: Any) -> None:
+async def test_a_log_that_ends_before_the_offset_it_was_read_to_is_not_read_again(
+    broker: DevBroker, driver_of: Any
+) -> None:
     """Nothing says that it is another topic: its end was cut, or is not committed yet."""
     await send(broker, 0, 5)
     driver = driver_of(failOnDataLoss="false")

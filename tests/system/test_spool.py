@@ -143,7 +143,7 @@ async def test_in_an_outage_records_in_memory_are_spooled_too_though_there_is_ro
         assert len(await table) == 50
         now = producer.statistics()
         assert (now.spooled, now.buffered_bytes, now.pending) == (201, 0, 0)
-        assert now.accepted == now.delivered == 2, "what is in the spool is not accepted yet"
+        assert now.accepted == now.delivered == 2, "records in the spool are not accepted yet"
         assert "not sent for 0.1 s" in caplog.text
         assert (await producer.send("orders", b"200")).is_spooled
         broker.controls.start_node(1)
@@ -339,7 +339,7 @@ async def test_records_left_are_sent_by_the_next_producer_before_newer_ones(
     waiting = await sent_in_an_outage(producer, broker, 100)
     await producer.close(timeout=0.1)
     for outcome in await asyncio.gather(*waiting, return_exceptions=True):
-        assert isinstance(outcome, Exception), "what was in memory fails, as ever"
+        assert isinstance(outcome, Exception), "records in memory fail, as ever"
     assert producer.statistics().spool_records == 100 - FEW
     assert "producer.spool_kept" in caplog.text
     broker.controls.start_node(1)

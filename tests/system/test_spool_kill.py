@@ -122,7 +122,7 @@ async def test_killed_in_the_middle_of_a_write_it_loses_nothing_that_was_acknowl
     broker.controls.stop_node(1)
     for torn_at in (1, 2, 3, 6, 20):  # the first is of a segment's head
         await service.live(10**9, torn_at=torn_at, fsync=fsync)
-    assert list((tmp_path / "spool").glob("*.damaged-*")), "what was torn is kept"
+    assert list((tmp_path / "spool").glob("*.damaged-*")), "torn bytes are kept"
     broker.controls.start_node(1)
     assert (await service.drain())["refused"] == 0
     found = seen(broker)
@@ -166,4 +166,4 @@ async def test_killed_while_it_replays_records_sent_twice_are_counted(broker: De
     assert set(seen(broker)) >= service.acknowledged
     assert_in_order(seen(broker))
     assert 0 < twice <= there
-    assert found["repeated"] >= twice, "what may be there twice is counted"
+    assert found["repeated"] >= twice, "records that may be there twice are counted"

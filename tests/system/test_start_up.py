@@ -1,4 +1,4 @@
-"""What a process imports before its first record or connection, and what an idle producer holds."""
+"""The imports of a process before its first record or connection, and the memory of an idle producer."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ ALONE = "import sys\nsys.path[:] = {path}\n"
 
 
 def run_alone(program: str, *arguments: str) -> list[str]:
-    """The words that a program says which is run without ``site``."""
+    """The output of a program that is run without ``site``."""
     path = repr([entry for entry in sys.path if entry])
     command = [sys.executable, "-S", "-c", ALONE.format(path=path) + program, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
-async def test_a_first_record_is_sent_without_what_is_slow_to_import() -> None:
+async def test_a_first_record_is_sent_without_slow_imports() -> None:
     async with DevBroker() as broker:
         modules = set(await asyncio.to_thread(run_alone, FIRST_RECORD, broker.bootstrap_servers))
     slow = {
@@ -99,7 +99,7 @@ async def test_a_first_record_is_sent_without_what_is_slow_to_import() -> None:
     assert len(modules) < 385  # 365; with pydantic 120 more
 
 
-def test_the_broker_is_ready_without_what_is_slow_to_import() -> None:
+def test_the_broker_is_ready_without_slow_imports() -> None:
     modules = set(run_alone(BROKER))
     slow = {
         "pydantic", "annotated_types", "typer", "rich", "click", "structlog", "hypothesis", "importlib.metadata",
@@ -112,7 +112,7 @@ def test_the_broker_is_ready_without_what_is_slow_to_import() -> None:
     assert len(modules) < 370  # 350; with pydantic, typer and all handlers 300 more
 
 
-def test_the_broker_listens_before_it_imports_what_takes_longer() -> None:
+def test_the_broker_listens_before_its_longer_imports() -> None:
     modules = set(run_alone(LISTENS))
     slow = {"asyncio", "dataclasses", "inspect", "kio", "logging", "random", "ssl", "socket", "typer", "uvloop"}
     assert modules & slow == set()

@@ -130,7 +130,7 @@ async def test_kafka_python_produces_consumes_commits_and_resumes(broker: DevBro
     assert sorted(map(tuple, said["read"])) == sorted(in_log(broker, "t"))
 
 
-# Logs that were cleaned
+# logs that were cleaned
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ async def test_javas_consumer_reads_a_compacted_topic(compacted: DevBroker, tool
     ]
 
 
-# Racks
+# racks
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ async def test_javas_consumer_reads_from_the_replica_in_its_rack(racks: DevBroke
     assert racks.controls.request_count(ApiKey.FETCH, node_id=2) == 0
 
 
-# Through the fault proxy
+# through the fault proxy
 
 
 @pytest.fixture

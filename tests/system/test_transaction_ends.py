@@ -1,4 +1,4 @@
-"""What is under way when a transaction ends: offsets, partitions and batches belong to it, and to no other."""
+"""Work that is under way when a transaction ends: offsets, partitions and batches belong to it, and to no other."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ async def test_the_cloudevents_library_reads_our_events(
     assert await typed.decode(record) == Order(id=7)
 
 
-async def test_data_that_is_no_json_goes_in_base64(
+async def test_data_that_is_not_json_goes_in_base64(
     kafka_broker: DevBroker, kafka_producer: KafkaProducer, registry: SchemaRegistryClient
 ) -> None:
     typed = Topic[Order](
@@ -288,7 +288,7 @@ async def test_a_record_that_the_broker_refuses_for_good_is_a_dead_letter_in_eve
     assert headers_of(kafka_broker, "orders.dlq")["dead_letter.partition"] == b"0"
 
 
-async def test_a_record_that_may_work_later_is_no_dead_letter(kafka_broker: DevBroker, letters: DeadLetters) -> None:
+async def test_a_record_that_may_work_later_is_not_a_dead_letter(kafka_broker: DevBroker, letters: DeadLetters) -> None:
     async with KafkaProducer(kafka_broker.bootstrap_servers, retries=0, enable_idempotence=False) as producer:
         kafka_broker.controls.fail_next(ApiKey.PRODUCE, NotEnoughReplicasError, topic="orders")
         with pytest.raises(NotEnoughReplicasError):

@@ -96,7 +96,7 @@ async def test_after_a_kill_acknowledged_records_are_not_sent_again(kafka_broker
     assert (await resume(kafka_broker, path))["sent"] == 3_000 - already
     values = [record.value for record in kafka_broker.records("t", 0)]
     assert {int(value or b"") for value in values} == set(range(3_000))
-    assert len(values) - 3_000 <= MAX_UNCONFIRMED, "only what was not marked yet was sent again"
+    assert len(values) - 3_000 <= MAX_UNCONFIRMED, "only records that were not marked yet were sent again"
 
 
 def marked(path: Path) -> int:

@@ -61,7 +61,7 @@ class KafkaPythonMember(threading.Thread):
 
 
 class KafkaPythonGroup:
-    """Members of a group, and a producer of what they read."""
+    """Members of a group, and a producer of the records that they read."""
 
     def __init__(self, servers: list[str]) -> None:
         from kafka import KafkaProducer

@@ -95,7 +95,7 @@ class Audit:
 
 
 class Batches(Observer):
-    """Counts what batches had to be sent again."""
+    """Counts the batches that had to be sent again."""
 
     def __init__(self) -> None:
         self.retried = 0

@@ -24,7 +24,7 @@ NAMES = {
     "intake.record_sender": {"K", "V"},
     "tables.table_metadata": {"TableMetadata"},
 }
-"""What edges may use of its rooms: the types of results, of the generic producer, and the clock of records."""
+"""The names of its rooms for edges: the types of results, of the generic producer, and the clock of records."""
 
 
 def modules_of(edge: str) -> Iterator[tuple[Path, ast.Module]]:

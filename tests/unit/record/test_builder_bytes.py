@@ -70,7 +70,7 @@ class TestTheTwoForms:
         compiled, interpreted = (filled(kernel, []) for kernel in kernels)
         checked = [kernels[0].plain_headers(headers) for headers in given_headers]
         for number in order:
-            # The last tuple known as plain is this one, another one, or was a list like it.
+            # The last headers known as plain are this tuple, another one, or a list like it.
             headers = given_headers[number % len(checked)]
             found = checked[number % len(checked)]
             if number % 2:
