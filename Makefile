@@ -53,7 +53,7 @@ $(SET_UP): pyproject.toml setup.py aiokafkapy/hot_functions.txt $(CORE)
 	@touch $@
 
 $(BENCH): $(SET_UP)
-	@echo "== installing what the benchmarks need"
+	@echo "== installing the libraries of the benchmarks"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar off --editable '.[test,bench]'
 	@touch $@
 
@@ -72,7 +72,7 @@ test: $(FLIGHTS) ## every test once, with real Kafka, Java and Spark: the core a
 test-quick: $(FLIGHTS) ## the unit tests with ruff and the layers; without slow tests and type checkers: a minute
 	@PYTEST_ARGS='$(PYTEST_ARGS)' .ci/tests $(BIN)/python quick
 
-test-leg: $(FLIGHTS) ## what depends on form, loop or Spark: interpreted, on uvloop, in debug mode or on an older PySpark: another each day, or LEG=
+test-leg: $(FLIGHTS) ## the tests that depend on form, loop or Spark: interpreted, on uvloop, in debug mode or on an older PySpark: another each day, or LEG=
 	@PYTEST_ARGS='$(PYTEST_ARGS)' .ci/tests $(BIN)/python leg $(LEG)
 
 test-all: $(FLIGHTS) ## every test once, then every leg
@@ -93,10 +93,10 @@ fuzz: $(SET_UP) ## damaged bytes for every parser of untrusted bytes; FUZZ_ARGS=
 bench: $(BENCH) ## against aiokafka, confluent-kafka, kafka-python and Kafka's own Java client
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
-bench-check: $(BENCH) ## whether a record costs the client more instructions than were recorded (needs valgrind)
+bench-check: $(BENCH) ## fails when a record costs the client more instructions than were recorded (needs valgrind)
 	@$(BIN)/python -m benchmarks instructions $(BENCH_ARGS)
 
-soak: $(SET_UP) ## 30 minutes of simulated clusters, users and faults, a new seed each time; finds what breaks a promise
+soak: $(SET_UP) ## 30 minutes of simulated clusters, users and faults, a new seed each time; finds broken promises
 	@$(BIN)/python -m tests.simulation $(SOAK_ARGS)
 
 docs: $(SET_UP) ## the documentation as a site, to be read from the disk: site/index.html
@@ -110,7 +110,7 @@ lint: $(SET_UP) ## ruff and its format, mypy --strict, pyright on users' program
 	@PYTHONPATH=. $(BIN)/basedpyright --project tests/typed_programs --pythonpath $(BIN)/python
 	@$(BIN)/lint-imports
 
-clean: ## remove what was built; .venv too
+clean: ## remove all that was built; .venv too
 	rm -rf $(VENV) build dist site *.egg-info out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find aiokafkapy tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	find aiokafkapy \( -name '*.so' -o -name '*.pyd' -o -name '*.c' \) -delete

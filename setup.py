@@ -1,17 +1,17 @@
 """The build of the compiled core; everything else about the package is in pyproject.toml.
 
-The core is every `.pyx` in the package, and every `.py` with a `.pxd` beside it, which has its types. It is wanted,
-never needed: each module also runs interpreted, from its `.py`. So without Cython, without a compiler
-(`CC=/bin/false`), or when a module does not compile, the install still succeeds, and says so loudly on standard error
-(`pip -v` shows it; `aiokafkapy.compiled` tells afterwards).
+The core is every ``.pyx`` in the package, and every ``.py`` with a ``.pxd`` beside it, which has its types. The core is
+wanted, never needed: each module also runs interpreted, from its ``.py``. So without Cython, without a compiler
+(``CC=/bin/false``), or when a module does not compile, the install still succeeds, and says so loudly on standard error
+(``pip -v`` shows it; ``aiokafkapy.compiled`` tells afterwards).
 
-All of it is linked into one file, `_core`, which has the names of its modules as `modules`; `_form` finds them there.
-A file for each module costs a lone await on a real broker a tenth of its CPU: the code and data of forty files are
-spread over pages of their own, which a processor has to look up anew after each wait. For the same reason the functions
-that a lone record runs, `hot_functions.txt`, lie beside one another in it, and cost another tenth less for that.
+The whole core is linked into one file, ``_core``, with the names of its modules in ``modules``, where ``_form`` finds
+them. A file for each module costs a lone await on a real broker a tenth of its CPU: the code and data of forty files
+are spread over pages of their own, which a processor has to look up anew after each wait. For the same reason the
+functions that a lone record runs, ``hot_functions.txt``, lie beside one another in it, and cost another tenth less.
 
 Rule: all or nothing, for the modules cimport one another. When one does not compile, no core is left, nor an older one
-beside the sources of an editable install. `AIOKAFKAPY_NO_EXTENSIONS=1` leaves the core uncompiled on purpose.
+beside the sources of an editable install. ``AIOKAFKAPY_NO_EXTENSIONS=1`` leaves the core uncompiled on purpose.
 
 Beside it one module of the package is installed once more, at the top level, where Spark looks for data sources. An
 editable install gets a copy too: Spark finds it by its file, and an editable install's import hook provides none.
@@ -36,18 +36,18 @@ BUILD = ROOT / "build" / "cython"
 PACKAGE = "aiokafkapy"
 CORE = f"{PACKAGE}._core"
 HOT = ROOT / PACKAGE / "hot_functions.txt"
-"""The C functions that a lone record runs: `python -m benchmarks instructions --hot` writes them."""
+"""The C functions that a lone record runs: ``python -m benchmarks instructions --hot`` writes them."""
 ATTRIBUTE = "__attribute__((hot)) "
 DECLARED = re.compile(r"^static [^;{}()]*?\b(__pyx_\w+)\(", re.MULTILINE)
 MAPPED = {"aiokafkapy/spark/_register/__init__.py": "pyspark_aiokafkapy/__init__.py"}
-"""Modules that are installed at the top level too: source → its place beside the package."""
+"""Modules that are installed at the top level too: source → place beside the package."""
 
 
 DIRECTIVES = {
     "language_level": 3,
-    # Types are in the `.pxd` alone: an annotation that says `int` means Python's, of any size.
+    # Types are in the ``.pxd`` alone: an annotation that says ``int`` means Python's, of any size.
     "annotation_typing": False,
-    # What threads share is in `record/builder.pyx`, `deliveries/shortcuts.pyx` and `protocol/produce_*.py`: see there.
+    # ``record/builder.pyx``, ``deliveries/shortcuts.pyx`` and ``protocol/produce_*.py`` describe the state that threads share.
     "freethreading_compatible": True,
 }
 """The directives of every module."""
@@ -78,7 +78,7 @@ def core_extensions() -> list[Extension]:
 
 
 class BuildCore(build_ext):
-    """`build_ext` that yields the whole core or none of it, and never fails the install."""
+    """``build_ext`` that yields the whole core or none of it, and never fails the install."""
 
     def build_extensions(self) -> None:
         try:
@@ -133,7 +133,7 @@ class BuildCore(build_ext):
 
     @staticmethod
     def _mark_hot(source: Path) -> None:
-        """Give the functions of `HOT` the attribute by which GCC and Clang put them into a section of their own."""
+        """Give the functions of ``HOT`` the attribute by which GCC and Clang put them into a section of their own."""
         hot = set(HOT.read_text().split())
         text = source.read_text()
         bare = text.replace(ATTRIBUTE, "")  # of an earlier list
@@ -162,7 +162,7 @@ class BuildCore(build_ext):
 
 
 class BuildModules(build_py):
-    """`build_py` that also installs what is `MAPPED`."""
+    """``build_py`` that also installs the modules of ``MAPPED``."""
 
     def run(self) -> None:
         super().run()

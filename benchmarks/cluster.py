@@ -49,7 +49,7 @@ SILENCE: Final = 20.0
 """Seconds without a message after which reading gives up."""
 
 Offsets = dict[int, int]
-"""Of each partition, the offset that the next record gets."""
+"""The offset of the next record, by partition."""
 
 
 class BenchmarkCluster:

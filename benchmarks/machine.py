@@ -61,7 +61,7 @@ def python_is_optimized() -> bool:
 
 
 def load_average() -> float:
-    """Of the last minute; more than a little before the start means that others are at work."""
+    """The load of the last minute; more than a little before the start means that other programs are at work."""
     return os.getloadavg()[0]
 
 

@@ -72,7 +72,7 @@ PROCESS_TIMEOUT: Final = 300.0
 INTERPRETED: Final = "AIOKAFKAPY_INTERPRETED"
 """The environment's variable that asks for the pure Python form; ``options["interpreted"]`` sets it."""
 ERROR_LINES: Final = 20
-"""Of a worker's standard error, from its end."""
+"""The last lines of a worker's standard error that an error shows."""
 SKIPPED: Final = "skipped: "
 """How a worker's last line of standard error begins when there is nothing to measure, and its exit status then."""
 SKIPPED_STATUS: Final = 3

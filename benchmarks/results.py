@@ -53,7 +53,7 @@ class Row:
 
 @dataclass(slots=True)
 class Results:
-    """A whole run: where, when, and all rows by label."""
+    """A whole run: its machine, its time, and all rows by label."""
 
     date: str
     machine: dict[str, Any]

@@ -31,8 +31,8 @@ APART: Final = {"keyed partitions": "many partitions", brokers.GROUP: brokers.GR
 CODECS: Final = ("gzip", "snappy", "lz4", "zstd")
 OUR_LEVELS: Final = {"gzip": (None,), "snappy": (None,), "lz4": (None, 1, 3), "zstd": (None,)}
 THEIR_LEVELS: Final = {"gzip": (None,), "snappy": (None,), "lz4": (None, 3), "zstd": (None,)}
-"""Of each codec, ours and librdkafka's; None is the default. Java's levels of lz4, which are ours, take the fast
-compressor at 9, the default, and the high one at any other; librdkafka takes the fast one below 3. So nothing of
+"""The levels of each codec, ours and librdkafka's; None is the default. Java's levels of lz4, which are ours, take the
+fast compressor at 9, the default, and the high one at any other; librdkafka takes the fast one below 3. So nothing of
 librdkafka's has the ratio of our level 1: it is between its default and its level 3. aiokafka has no such option.
 """
 
@@ -65,7 +65,7 @@ def quick() -> list[Measurement]:
 
 
 def select(measurements: Iterable[Measurement], pattern: str | None) -> list[Measurement]:
-    """Those whose label contains ``pattern``, or matches it when it has wildcards."""
+    """The measurements whose label contains ``pattern``, or matches it when it has wildcards."""
     if pattern is None:
         return list(measurements)
     if not set("*?[") & set(pattern):

@@ -91,7 +91,7 @@ app = FastAPI(lifespan=lifespan)
 
 @app.post("/orders", status_code=201)
 async def place(order: Order) -> dict[str, int]:
-    """201: the order is in the database, and the saga takes its way, whoever is away now."""
+    """201: the order is in the database, and the saga takes its way, even if a service is away now."""
     async with AsyncSession(engine) as session, session.begin():
         row = insert(orders).values(**order.model_dump(), state="placed").returning(orders.c.id)
         number = (await session.execute(row)).scalar_one()

@@ -42,7 +42,7 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "aiokafkap
 pytest_plugins = ["pytester", "tests.messages", "tests.times"]
 
 NICENESS = 5
-"""Of the processes whose tests are in no chain."""
+"""The niceness of processes whose tests are in no chain."""
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
@@ -103,7 +103,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_finish() -> None:
     # Freeze the collected tests: fifteen thousand of them would cost each garbage collection a second. A collection
-    # before would cost that too, and find little. What remains is little garbage, looked for seldom.
+    # before would cost that too, and find little. Little garbage remains, and is looked for seldom.
     gc.freeze()
     gc.set_threshold(50_000)
 

@@ -2,7 +2,7 @@
 Debezium.
 
 They are kept in the cache that Kafka's jars are in. Where a tool is missing the tests are skipped, or fail with
-AIOKAFKAPY_REQUIRE_CLIENTS=1. ``python -m tests.foreign_programs`` gets what is quick to get; with ``--build`` also
+AIOKAFKAPY_REQUIRE_CLIENTS=1. ``python -m tests.foreign_programs`` gets the quick ones; with ``--build`` also
 rdkafka's program, for which librdkafka is compiled: a minute of a processor, once.
 """
 

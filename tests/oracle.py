@@ -88,7 +88,7 @@ def _watermarks(consumer: Consumer, partition: TopicPartition, timeout: float) -
 
 
 def _known(number: int | None) -> int:
-    """Of a message that was read, librdkafka knows partition and offset."""
+    """The partition or offset of a message that was read, which librdkafka always knows."""
     assert number is not None
     return number
 

@@ -28,7 +28,7 @@ class Realm:
 
 
 def missing_kerberos() -> str | None:
-    """Why there is no KDC, or no library for it; fails the test where they are required."""
+    """The reason why there is no KDC, or no library for it; fails the test where they are required."""
     is_installed = importlib.util.find_spec("gssapi") is not None
     reason = Kdc.unavailable_reason() if is_installed else "the library gssapi is not installed"
     if reason is not None and os.environ.get("AIOKAFKAPY_REQUIRE_KERBEROS") == "1":

@@ -133,7 +133,7 @@ class ConfluentGroup:
         del self.members[:number]
 
     def commit_in_this_generation(self, consumer: Any) -> None:
-        """Commit, again where the group went on to another generation (KIP-848: the member to another epoch) and the
+        """Commit, and again if the group went on to another generation (KIP-848: the member to another epoch) and the
         client has not yet heard of it.
         """
         from confluent_kafka import KafkaError, KafkaException

@@ -1,4 +1,4 @@
-"""Runs other people's clients, unchanged, and looks at what they wrote to a dev broker."""
+"""Runs other people's clients, unchanged, and looks at the records that they wrote to a dev broker."""
 
 from __future__ import annotations
 

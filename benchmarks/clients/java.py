@@ -27,7 +27,7 @@ from benchmarks.measurement import Figures, Measurement, MeasurementError, Skipp
 __all__ = ["KAFKA_VERSION", "SCRIPT_JVM"]
 
 KAFKA_VERSION: Final = "4.3.1"
-"""Of broker and tool; from 4.2 on the tool can leave a warm-up out of its figures (KIP-1052)."""
+"""The version of broker and tool; from 4.2 on the tool can leave a warm-up out of its figures (KIP-1052)."""
 SCRIPT_JVM: Final = (
     "-server",
     "-XX:+UseG1GC",

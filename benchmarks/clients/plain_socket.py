@@ -27,7 +27,7 @@ MAX_REQUEST: Final = 2 * 1024 * 1024
 
 
 class PlainSocketClient:
-    """Keeps the recorded requests, each with its length in front, and counts what it has written."""
+    """Keeps the recorded requests, each with its length in front, and counts the written ones."""
 
     requests: list[bytes]
     written = 0

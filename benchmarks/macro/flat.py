@@ -52,7 +52,9 @@ __all__ = ["JumpingLoop", "measure"]
 TOPIC: Final = "topic-{}"
 LONE: Final = 2_000
 LONE_SLICES: Final = 10
-"""Of which the median counts: all of them take a tenth of a second, which anything else on the machine may spoil."""
+"""Slices of which the median counts: all of them take a tenth of a second, which anything else on the machine may
+spoil.
+"""
 GATHERED: Final = 1_000
 METADATA_AGE: Final = 300.0
 """Seconds, of both ``metadata_max_age_ms`` and ``metadata_max_idle_ms`` on their defaults."""
@@ -61,7 +63,7 @@ REFRESHES: Final = 5
 PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 ONE: Final = "one"
 BATCHES: Final = 1_000
-"""Of ``partitions``: between two flushes, and the partitions of the one topic."""
+"""Batches of ``partitions`` between two flushes, and the number of partitions of the one topic."""
 BATCH: Final = 7
 LONG_LINGER_MS: Final = 60_000
 ROOM: Final = 256 * 1024 * 1024

@@ -41,7 +41,7 @@ SHARES: Final = (0.1, 0.5, 0.8)
 MILLISECONDS: Final = 10_000
 
 _capacities: dict[tuple[str, str], float] = {}
-"""Of aiokafka per second, by the row that measured it and the cluster's addresses."""
+"""aiokafka's records per second, by the row that measured them and the cluster's addresses."""
 
 
 def measurements() -> list[Measurement]:

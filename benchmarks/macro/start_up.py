@@ -261,7 +261,7 @@ def _run_broker(arguments: list[str]) -> _Run:
 
 
 def _connected(port: int, until: float) -> socket.socket:
-    """A connection, asked for again and again as somebody who waits for a broker does."""
+    """A connection, asked for again and again, as by a program that waits for a broker."""
     while True:
         try:
             return socket.create_connection((LOOPBACK, port), timeout=BROKER_TIMEOUT)

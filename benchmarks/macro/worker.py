@@ -21,7 +21,7 @@ from benchmarks.measurement import SKIPPED, SKIPPED_STATUS, Figures, Measurement
 __all__ = ["measure"]
 
 WARM_UP_SHARE: Final = 0.1
-"""Of the count; ``options["warm_up"]`` says otherwise."""
+"""The warm-up's share of the count, unless ``options["warm_up"]`` gives another."""
 
 
 async def measure(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
@@ -66,7 +66,7 @@ def _messages(figures: Figures, measurement: Measurement) -> float:
 
 
 def _peak_resident_mb() -> float:
-    """Of this program alone: getrusage's figure starts with the parent's memory before this program was executed."""
+    """The peak of this program alone: getrusage's starts with the parent's memory before this program was executed."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(float(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
 

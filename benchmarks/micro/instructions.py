@@ -62,7 +62,7 @@ FEW, MANY = 6, 10_000
 """Partitions that small batches are for: a batch must not cost twice as much among many."""
 PATIENCE_MS = 600_000
 MARKS = 3
-"""Of a workload: after a run to warm up, after the shorter and after the longer one."""
+"""The marks of a workload: after a run to warm up, after the shorter and after the longer one."""
 
 Counts = Mapping[str, float]
 """Instructions for each record, by the workload's label."""

@@ -1,5 +1,5 @@
-// What Spark's Kafka connector calls of its token provider, whose jar is in no public repository: no delegation
-// tokens, and nothing redacted. None of it is called for a record.
+// The calls of Spark's Kafka connector to its token provider, whose jar is in no public repository: no delegation
+// tokens, and nothing redacted. A record needs none of these calls.
 package org.apache.spark.kafka010
 
 import java.{util => ju}

@@ -44,7 +44,7 @@ MEMORY_FACTOR: Final = 5
 """Times the rows of the other measurements: ten million."""
 LATENCY_ROWS: Final = 100
 LARGE_ROWS: Final = 100_000
-"""Of a micro-batch: where writing each row once is compared with writing it at least once."""
+"""The rows of a micro-batch that compares writing each row once with writing it at least once."""
 STREAM_TASKS: Final = 2
 UNCOUNTED_TRIGGERS: Final = 5
 TRIGGERS: Final = 20

@@ -102,7 +102,7 @@ class Copier:
 
 
 class StruckError(Exception):
-    """Of the block's own."""
+    """An error that the block itself raises."""
 
 
 class _Life:

@@ -19,7 +19,7 @@ __all__ = ["CopyAccount", "Ends", "check_copy", "check_ends"]
 
 
 class Ends(NamedTuple):
-    """Of a partition: the last stable offset, and the end of the log."""
+    """A partition's last stable offset, and the end of its log."""
 
     stable: int
     end: int
@@ -30,16 +30,16 @@ class CopyAccount:
 
     def __init__(self) -> None:
         self.committed = 0
-        """Transactions."""
+        """Transactions that were committed."""
         self.records = 0
-        """Of these transactions."""
+        """Records of these transactions."""
         self.begun_again: Counter[str] = Counter()
         """Attempts that were aborted and made again, by copier."""
         self.strikes: Counter[Way] = Counter()
         self.started: Counter[str] = Counter()
-        """Producers, by copier."""
+        """Started producers, by copier."""
         self.ends: Counter[str] = Counter()
-        """Why they ended."""
+        """The reasons for their ends."""
         self._reached: dict[int, int] = {}
 
     def commit(self, offsets: Mapping[int, int], records: int) -> None:

@@ -15,9 +15,9 @@ from .copies import Ends
 __all__ = ["Committed", "committed_offsets", "ends_of", "read_committed"]
 
 SECONDS = 30.0
-"""For one question."""
+"""The time-out of one request."""
 READING = 120.0
-"""For a topic."""
+"""The time-out for reading a topic."""
 
 
 class Committed(NamedTuple):
@@ -74,7 +74,7 @@ def _read_committed(servers: str, topic: str, partitions: int) -> Mapping[int, S
 
 
 async def ends_of(servers: str, topic: str, partitions: int) -> Mapping[int, Ends]:
-    """Where each partition ends, for readers with ``read_committed`` and at all."""
+    """The ends of each partition: for readers with ``read_committed``, and of the log."""
     return await asyncio.to_thread(_ends_of, servers, topic, partitions)
 
 

@@ -36,7 +36,7 @@ class Report:
     acknowledged: int = 0
     retries: int = 0
     copies: CopyAccount | None = None
-    """Of a run with transactions."""
+    """The account of the copiers, in a run with transactions."""
     findings: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:

@@ -26,7 +26,7 @@ def log(*, gaps: int) -> Log:
     return {p: [Record(p, n + n // gaps, b"k%d" % p, b"%d:%d" % (p, n)) for n in range(5)] for p in range(2)}
 
 
-def test_a_copy_that_is_one_is_well_wherever_its_markers_are() -> None:
+def test_a_true_copy_passes_wherever_its_markers_are() -> None:
     assert check_copy(log(gaps=100), log(gaps=2)) == []
     assert check_copy({}, {}) == []
 

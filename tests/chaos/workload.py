@@ -17,7 +17,7 @@ class Workload(abc.ABC):
     """Clients that work on topics of a run. A failure is a finding in the journal, never an exception."""
 
     PARTITIONS: ClassVar[tuple[int, ...]]
-    """Of each topic."""
+    """The numbers of partitions of the topics."""
 
     def __init__(self, kafka: ApacheKafka, topics: Sequence[str], journal: Journal) -> None:
         self.kafka = kafka

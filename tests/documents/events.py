@@ -25,7 +25,7 @@ _EVENT: Final = re.compile(r"[a-z][a-z_]*\.[a-z][a-z_]*")
 _ROW: Final = re.compile(r"^\| `([a-z_.]+)` \| ([a-z, ]+) \| (.*?) \| .+ \|$", re.MULTILINE)
 _LOGGER: Final = re.compile(r"(_?logger(\(\))?|_log|log|_limited|_client_errors)$")
 _PASSED_ON: Final = {"observability/events.py", "observability/rate_limit.py"}
-"""Where loggers hand on their arguments."""
+"""The files in which loggers hand on their arguments."""
 
 
 @dataclass

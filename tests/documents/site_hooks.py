@@ -36,7 +36,7 @@ OF_THE_ROOT: Final = {
     "CHANGELOG.md": "changes.md",
     "SECURITY.md": "vulnerabilities.md",
 }
-"""Where pages beside docs/ are in the site."""
+"""The places of pages beside docs/ in the site."""
 REFERENCE: Final = {
     "producer": ("The producer", ["aiokafkapy.KafkaProducer", "aiokafkapy.BlockingProducer"]),
     "records": (
@@ -98,7 +98,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """The page with links that lead to where things are in the site, and state machines as tables."""
+    """The page with links to the places of things in the site, and state machines as tables."""
     place = page.file.src_uri
     source = next((name for name, one in OF_THE_ROOT.items() if one == place), f"docs/{place}")
 

@@ -23,7 +23,7 @@ HANG = 60
 """Seconds that one input may take; it takes a millisecond."""
 REPORT = 10.0
 MOST_FINDINGS = 20
-"""Of one target: the rest would be the same."""
+"""The findings of one target after which it ends: the rest would be the same."""
 
 
 class HangError(AssertionError):

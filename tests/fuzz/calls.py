@@ -78,7 +78,7 @@ class Unprintable(Exception):
 
 
 class Ending(BaseException):
-    """Of those that ``except Exception`` lets pass."""
+    """An exception that ``except Exception`` lets pass."""
 
 
 def _released() -> memoryview:
@@ -217,7 +217,7 @@ async def _start(producer: KafkaProducer[Any, Any]) -> None:
 
 
 def class_of(error: BaseException) -> str:
-    """Of an error that may be told by two brokers in different words."""
+    """The class of an error that two brokers may tell in different words."""
     return type(error).__name__
 
 

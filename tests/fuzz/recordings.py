@@ -31,7 +31,7 @@ class Recordings(Target):
 
     name = "recordings"
     most_bytes = 40 * MEBIBYTE
-    """Of a batch that grows when it is decompressed."""
+    """The cost of a batch that grows when it is decompressed."""
     most_bytes_per_byte = 1_000
 
     def valid(self, chance: random.Random) -> bytes:
@@ -75,7 +75,7 @@ class Frames(Target):
 
     name = "recorded_frames"
     most_bytes = 140 * MEBIBYTE
-    """Of a batch that grows when it is decompressed for its digests."""
+    """The cost of a batch that grows when it is decompressed for its digests."""
     most_bytes_per_byte = 1_000
 
     def __init__(self) -> None:

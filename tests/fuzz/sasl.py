@@ -154,7 +154,7 @@ class _Server(_Half):
 
 
 class PlainClient(_Client):
-    """Whose message the broker answers with nothing."""
+    """A client whose message the broker answers with nothing."""
 
     name = "sasl_plain_client"
 
@@ -250,7 +250,7 @@ class OAuthBearerServer(_Server):
         half = self._exchange()
         for message in _messages(data):
             goes_on = self._said(half, message)
-            # Whose token is unsecured may say any name, but must say one.
+            # A client with an unsecured token may say any name, but must say one.
             assert bool(half.principal.removeprefix("User:").strip()) == half.is_complete
             assert (half.expires_at_ms is None) != half.is_complete
             if not goes_on:

@@ -84,7 +84,7 @@ class Frames(Target):
 
 
 class Responses(Target):
-    """Responses of every API and version, decoded and, where the client acts on them, acted upon."""
+    """Responses of every API and version, decoded and, if the client acts on them, acted upon."""
 
     name = "responses"
     most_bytes_per_byte = 1_000
@@ -130,7 +130,9 @@ class Client(Target):
     most_bytes_per_byte = 1_000
     _APIS: Final = (ApiKey.LIST_GROUPS, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER)
     _FIRST_CORRELATION_ID: Final = 3
-    """Of those, on a connection where the client has asked for versions and for metadata before."""
+    """The id of the first of those requests, on a connection where the client has asked for versions and metadata
+    before.
+    """
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:

@@ -34,8 +34,8 @@ __all__ = ["TLS_TARGETS"]
 END: Final = 10.0
 """Seconds in which a connection has to end."""
 TURNS: Final = 20
-"""Of the loop, which the other side shares, before the stranger says that there is no more: the bytes that came are
-acted upon.
+"""Turns of the loop, which the other side shares, before the stranger says that there is no more: the bytes that came
+are acted upon.
 """
 ALERT, CHANGE_CIPHER_SPEC, HANDSHAKE, DATA, HEARTBEAT = 21, 20, 22, 23, 24
 HELLO_REQUEST: Final = b"\0\0\0\0"

@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Prints what the brokers of one release advertise: {@code api KEY NAME MIN MAX} and {@code feature NAME MIN MAX LEVEL}.
+ * Prints the ranges that brokers of one release advertise: {@code api KEY NAME MIN MAX} and {@code feature NAME MIN MAX LEVEL}.
  *
  * Everything is asked by reflection, so that one class runs with the jars of every release from 0.11 on. The argument is
  * the listener's type, ZK_BROKER or BROKER; releases before 2.8 have one kind of listener only.

@@ -127,7 +127,7 @@ async def fetch(
     if body.error_code:
         return int(body.error_code)
     answer = body.responses[0].partitions[0]
-    # Kafka cuts the last batch where the limit is, the dev broker leaves it out: clients do so, too.
+    # Kafka cuts the last batch at the limit, the dev broker leaves it out, as clients do.
     batches = [bytes(each.buffer[21:]) for each in iter_batches(answer.records or b"")]
     return int(answer.error_code), answer.high_watermark, answer.log_start_offset, batches
 

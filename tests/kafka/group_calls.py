@@ -64,8 +64,9 @@ async def listed(client: RawClient, group: str, **filters: Any) -> Any:
 
 
 async def create_for_groups(client: RawClient, topic: str, partitions: int = 1) -> None:
-    """A topic of which the coordinator of groups has heard. Kafka tells it last of all, after the leaders: a member who
-    joins before that is given nothing. All groups have one coordinator here, so a group beside the scenario's can ask.
+    """A topic of which the coordinator of groups has heard. Kafka tells it last of all, after the leaders: a member
+    that joins before that is given nothing. All groups have one coordinator here, so a group beside the scenario's can
+    ask.
     """
     assert await create(client, topic, partitions) == 0
     probe = f"{topic}-probe"

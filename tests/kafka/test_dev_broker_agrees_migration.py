@@ -22,7 +22,7 @@ from tests.raw_client import RawClient
 
 
 class Classic:
-    """A member of the classic protocol, static with an instance id; what it is told, without ids that differ."""
+    """A member of the classic protocol, static with an instance id; its answers, without ids that differ."""
 
     def __init__(self, client: RawClient, topic: str, instance_id: str | None = None) -> None:
         self.client = client

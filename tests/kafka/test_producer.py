@@ -139,7 +139,7 @@ async def test_requests_in_flight_that_adapt_keep_the_order_and_use_the_broker(k
 
 @pytest.mark.parametrize("attempt", range(2))
 async def test_a_topic_made_a_moment_ago_gets_all_records_once_in_order(kafka: ApacheKafka, attempt: int) -> None:
-    """Of many new partitions some refuse their first batch, as nobody leads them yet; they would take the second."""
+    """Some of many new partitions refuse their first batch, as nobody leads them yet; they would take the second."""
     topic, count = unique("new"), 10_000
     async with KafkaProducer(
         kafka.bootstrap_servers, batch_size=500, request_timeout_ms=5_000, delivery_timeout_ms=15_000

@@ -29,7 +29,7 @@ WAYS = [("SSL", None), ("MTLS", None), *(("SASL_SSL", mechanism) for mechanism i
 
 
 LONGER_SESSION_MS = 3_000
-"""Of four sessions three late renewals are too many: these leave them 150 ms at least, beside tests that start JVMs."""
+"""Three late renewals of four are too many: these sessions leave each 150 ms at least, beside tests that start JVMs."""
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,9 @@ async def dev_cluster() -> AsyncIterator[DevCluster]:
 
 @pytest.fixture
 async def broker() -> AsyncIterator[DevBroker]:
-    """Three nodes of the dev broker without a proxy, for what its own controls bring about; topics are auto-created."""
+    """Three nodes of the dev broker without a proxy, for faults that its own controls bring about; topics are
+    auto-created.
+    """
     async with DevBroker(nodes=3) as broker:
         yield broker
 

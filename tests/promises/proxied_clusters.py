@@ -45,7 +45,7 @@ class Cluster(abc.ABC):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where producers connect: the proxy."""
+        """The address for producers: the proxy's."""
         return self.net.bootstrap_servers
 
     @property

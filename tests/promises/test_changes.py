@@ -1,5 +1,6 @@
-"""Promises 4 and 8 while the cluster changes: topics that come, go and grow, nodes that move, and another
-cluster where ours was. Each time the producer finds its way by itself, and no record goes where it does not belong."""
+"""Promises 4 and 8 while the cluster changes: topics that come, go and grow, nodes that move, and another cluster in
+the place of ours. Each time the producer finds its way by itself, and no record goes where it does not belong.
+"""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ async def test_one_in_a_request_is_protected_and_the_error_says_so(cluster: Clus
 
 
 async def test_records_of_a_request_that_was_answered_in_time_are_not_lost_with_it(cluster: Cluster) -> None:
-    """Of any call that nobody waited for, also of a synchronous route's thread; no broker takes them meanwhile."""
+    """Records of any call that nobody awaits, also of a synchronous route's thread; no broker takes them meanwhile."""
     topic = await cluster.create_topic()
 
     async with cluster.producer(**HELD) as producer:

@@ -448,7 +448,7 @@ async def test_a_program_that_ends_with_sends_pending_gets_only_the_warning_of_i
 async def test_a_program_that_is_interrupted_delivers_accepted_records(
     cluster: Cluster, program: Any, how: str
 ) -> None:
-    """Ctrl-C cancels the main task, whose ``async with`` closes: all that was accepted is on the broker."""
+    """Ctrl-C cancels the main task, whose ``async with`` closes: all accepted records are on the broker."""
     topic = await cluster.create_topic()
     process = await program(
         """

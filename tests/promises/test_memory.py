@@ -122,7 +122,7 @@ async def test_a_record_larger_than_a_batch_has_one_of_its_own(cluster: Cluster)
 
 
 async def test_exactly_as_many_wake_as_fit(cluster: Cluster) -> None:
-    """Of a line of waiters the first ones that fit get in when a batch is done; the others are not even looked at."""
+    """The first waiters of a line that fit get in when a batch is done; the others are not even looked at."""
     topic = await cluster.create_topic(partitions=4)
     async with cluster.producer(
         buffer_memory=40_000, max_request_size=40_000, batch_size=10_000, max_in_flight_requests_per_connection=1

@@ -1,4 +1,4 @@
-"""Promise 8: metadata requests are few, and go where they are answered soonest."""
+"""Promise 8: metadata requests are few, and go to nodes that answer soonest."""
 
 from __future__ import annotations
 

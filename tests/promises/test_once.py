@@ -116,7 +116,7 @@ async def test_written_and_denied_is_written_once(cluster: Cluster, error: type[
 
 
 async def test_duplicate_sequence_number_is_success(cluster: Cluster) -> None:
-    """A broker's answer to a batch older than the five it remembers: it has it, and forgot where."""
+    """A broker's answer to a batch older than the five it remembers: it has the batch, and has forgotten its offset."""
     topic = await cluster.create_topic()
     async with cluster.producer(**QUICK) as producer:
         await producer.send(topic, b"0")

@@ -252,7 +252,7 @@ async def test_waiting_to_be_accepted_is_bounded_by_max_block(cluster3: Cluster)
             await producer.enqueue(topic, bytes(1_000))
         assert 1.0 <= watch.seconds < 1.0 + SLACK
         done, pending = await asyncio.wait(tasks, timeout=0)
-        assert pending, "what was accepted is not bounded by max_block_ms"
+        assert pending, "accepted records are not bounded by max_block_ms"
         assert {type(task.exception()) for task in done} == {errors.BufferExhaustedError}
         cluster3.net.resume()
         await asyncio.gather(*pending)

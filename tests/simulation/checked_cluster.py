@@ -72,7 +72,7 @@ class CheckedCluster(SimulatedCluster):
         return len(self._partitions())
 
     def values(self) -> dict[int, list[bytes]]:
-        """The records in the logs, by partition and offset; where a transaction's end is marked there is nothing."""
+        """The records in the logs, by partition and offset; nothing at the marker of a transaction's end."""
         found: dict[int, list[bytes]] = {}
         for partition in self._partitions():
             values = found[partition.index] = []

@@ -26,7 +26,7 @@ __all__ = ["KINDS", "Kind", "left_in_memory", "run"]
 
 SHARE_WITH_TRANSACTIONS = 0.4
 SHARE_WITH_SPOOL = 0.3
-"""Of the others."""
+"""The share of the other seeds."""
 
 Kind = Literal["plain", "transactions", "spool"]
 KINDS: Final[dict[Kind, type[Scenario]]] = {
@@ -36,7 +36,7 @@ KINDS: Final[dict[Kind, type[Scenario]]] = {
 }
 
 _loops: list[tuple[int, weakref.ref[SimulatedLoop]]] = []
-"""Of the seeds that ``left_in_memory`` was not asked about yet."""
+"""The loops of the seeds that ``left_in_memory`` was not asked about yet."""
 
 
 def run(seed: int, *, keep_trace: bool = False, kind: Kind | None = None) -> Report:

@@ -24,7 +24,7 @@ __all__ = ["SimulatedDisk"]
 
 
 class SimulatedDisk:
-    """Of one run; ``close`` removes it."""
+    """The disk of one run; ``close`` removes it."""
 
     def __init__(self, chance: random.Random) -> None:
         self.is_full = False

@@ -27,7 +27,7 @@ __all__ = ["SpoolingScenario"]
 OUTAGE = "outage"
 FULL_DISK = "full disk"
 WAYS_OF_OUTAGES = ("stop node", "refuse", "silence")
-"""Of all brokers at once."""
+"""The kinds of faults that hit all brokers at once."""
 SHARE_OF_OUTAGES = 8
 """So many times as often as any other fault."""
 

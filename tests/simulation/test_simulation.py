@@ -229,7 +229,7 @@ def keep_who_was_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Admission, "settled", keep)
 
 
-# Where to look first: a few seeds of a hundred meet these.
+# The seeds to look at first: a few of a hundred meet these.
 FIRST_SEEDS: dict[Callable[..., None], int] = {
     read_headers_twice: 29,
     believe_that_nothing_is_in_doubt: 56,

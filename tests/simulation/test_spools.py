@@ -69,7 +69,7 @@ FIRST_SEEDS: dict[Callable[..., None], int] = {
     let_newer_records_pass: 7,
     mark_what_is_only_about_to_be_sent: 3,
 }
-"""Where the search begins, so that it takes no minute."""
+"""The seeds at which the search begins, so that it takes less than a minute."""
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def environment(scratch: Path, more: Sequence[str] | None = None) -> dict[str, s
 
 
 def _archive() -> Path:
-    """Where it is, or would be: another Java, or other jars, need another one."""
+    """The archive's path, whether it exists or not: another Java, or other jars, need another one."""
     jars = sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
     made_from = [java_release(), *(f"{jar} {(about := jar.stat()).st_size} {about.st_mtime_ns}" for jar in jars)]
     return FOLDER / f"{hashlib.sha256(repr(made_from).encode()).hexdigest()[:16]}.jsa"

@@ -32,7 +32,7 @@ IN_TASK = 3 * IN_ARROW_BATCH
 IN_MICRO_BATCH = PARTITIONS * IN_TASK
 MICRO_BATCHES = 3
 ROWS = MICRO_BATCHES * IN_TASK
-"""Of each partition."""
+"""The rows of each partition."""
 PATIENCE = 240
 
 

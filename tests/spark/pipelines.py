@@ -176,7 +176,7 @@ def driver(pipeline: Pipeline, once: Pipeline) -> Iterator[subprocess.Popen[byte
 
 
 def processes_with(mark: str) -> list[int]:
-    """The processes in whose environment this stands."""
+    """The processes that have this in their environment."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:

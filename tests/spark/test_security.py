@@ -88,7 +88,7 @@ def test_a_stream_reads_and_writes(
     assert sorted(int(record.value) for record in secured.records("out")) == list(range(50))
 
 
-def test_a_wrong_password_is_said_on_the_driver_and_not_shown(
+def test_a_wrong_password_is_reported_on_the_driver_and_not_shown(
     spark: SparkSession, secured: Broker, certificates: TestCertificates
 ) -> None:
     wrong = {"kafka.sasl.jaas.config": JAAS.replace(PASSWORD, "hunter2")}
@@ -149,7 +149,7 @@ def test_no_secret_is_in_spark_s_interface_event_log_or_checkpoints(
     assert pages is not None, done.stdout + done.stderr
     shown = {path.name: path.read_text() for path in sorted((tmp_path / "shown").iterdir())}
     shown["the program's output"] = done.stdout + done.stderr
-    # It did look where options would be.
+    # It did look at the places for options.
     assert int(pages[1]) > 30
     for part in ("SQL-execution", "environment", "StreamingQuery", "event-log", "plans", "checkpoint"):
         assert any(part in name for name in shown), part

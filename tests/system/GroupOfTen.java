@@ -56,7 +56,7 @@ public class GroupOfTen {
             }
         }
 
-        /** Commits what was read. While members are given partitions anew a classic consumer may refuse to: it keeps
+        /** Commits the read records. While members are given partitions anew a classic consumer may refuse to: it keeps
          * its partitions, and commits after a later poll, at the latest when it has to give some of them up. */
         void commit() {
             if (uncommitted == 0) return;

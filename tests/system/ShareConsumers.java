@@ -20,7 +20,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** Java's consumer of share groups; each way of using it is a method, which prints what it has seen. */
+/** Java's consumer of share groups; each way of using it is a method, which prints the records that it has seen. */
 public class ShareConsumers {
     static final Duration POLL = Duration.ofMillis(200);
     static String servers;

@@ -100,7 +100,7 @@ def kafka_python(settings: dict[str, Any]) -> Any:
     for future in sent:
         try:
             future.get(TIMEOUT)
-        except Exception as error:  # whatever the client says is the result
+        except Exception as error:  # any error of the client is the result
             errors.append(type(error).__name__)
     producer.close(5)
     if errors:
@@ -231,6 +231,6 @@ PROGRAMS = {each.__name__: each for each in (confluent, kafka_python, aiokafka, 
 if __name__ == "__main__":
     try:
         said = PROGRAMS[sys.argv[1]](json.loads(sys.argv[2]))
-    except Exception as error:  # whatever the client says is the result
+    except Exception as error:  # any error of the client is the result
         said = {"errors": [f"{type(error).__name__}: {error}"]}
     print(json.dumps(said))

@@ -168,7 +168,7 @@ class TestSendFromThread:
         assert await values(broker) == [b"after"]
 
     async def test_each_record_is_taken_in_the_context_of_its_own_call(self, broker: DevBroker) -> None:
-        """As of a service whose handlers run in threads: a record has the headers of no other request."""
+        """As in a service whose handlers run in threads: a record never has the headers of another request."""
         seen: list[tuple[bytes, str]] = []
 
         class Tenants:

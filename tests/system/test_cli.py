@@ -159,7 +159,7 @@ def test_a_line_of_a_slow_pipe_is_sent_when_it_comes(cluster: Cluster) -> None:
 
 @contextmanager
 def silent_input(kind: str, folder: Path) -> Iterator[tuple[str, int]]:
-    """An input in which nothing ever comes, and which does not end: its name, and what stdin is to be."""
+    """An input in which nothing ever comes, and which does not end: its name, and the stdin to use."""
     if kind == "fifo":
         os.mkfifo(folder / "fifo")
         yield str(folder / "fifo"), subprocess.DEVNULL

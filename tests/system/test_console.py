@@ -93,7 +93,9 @@ async def test_topics_groups_and_clients_are_shown_as_they_are(broker: DevBroker
         assert produce["total_ms"] >= produce["local_ms"] > 0
 
 
-async def test_a_refused_version_is_no_success_in_the_request_log(broker: DevBroker, page: httpx.AsyncClient) -> None:
+async def test_a_refused_version_is_not_a_success_in_the_request_log(
+    broker: DevBroker, page: httpx.AsyncClient
+) -> None:
     """ApiVersions of an unknown version is answered, as the only one; of another API it closes the connection."""
     for api, version in ((ApiKey.API_VERSIONS, 77), (ApiKey.METADATA, 99)):
         async with RawClient(broker.nodes[0]) as client:

@@ -273,7 +273,7 @@ async def test_the_command_prints_lines_or_json_and_exits_by_its_findings() -> N
 async def test_a_broker_that_advertises_this_machine_to_a_remote_client_is_warned_of(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As behind a tunnel, whose end here is stood in for by an address that is taken for another machine's."""
+    """As behind a tunnel: an address that is taken for another machine's stands in for its end here."""
     monkeypatch.setattr("aiokafkapy.admin.doctor.is_loopback", lambda name: name == "localhost")
     async with DevBroker(listeners={"PLAINTEXT": Listener("PLAINTEXT", advertised_host="localhost")}) as broker:
         findings = await examine(f"127.0.0.1:{broker.bootstrap_servers.rpartition(':')[2]}")

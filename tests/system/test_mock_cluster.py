@@ -18,7 +18,7 @@ from aiokafkapy.reader import PartitionReader
 
 @pytest.fixture
 def bootstrap_servers() -> Iterator[str]:
-    """Of three mock brokers, which live as long as the client that made them."""
+    """The servers of three mock brokers, which live as long as the client that made them."""
     owner = confluent_kafka.Producer({"test.mock.num.brokers": 3, "log_level": 0})
     yield ",".join(f"{node.host}:{node.port}" for node in owner.list_topics(timeout=10).brokers.values())
     owner.flush(1)

@@ -33,7 +33,7 @@ def saga(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kafka_broker: DevBroke
 
 @asynccontextmanager
 async def payments_of(saga: ModuleType) -> AsyncIterator[None]:
-    """The service of the payments, which ends where it is at the end of the block."""
+    """The service of the payments, which is stopped in the middle of its work at the end of the block."""
     paying = asyncio.create_task(saga.pay())
     try:
         yield

@@ -117,7 +117,7 @@ class TestWriting:
 
 
 class TestOrder:
-    """Of one key, and of one partition."""
+    """The order of rows of one key, and of one partition."""
 
     @MODES
     async def test_writers_and_relays_beside_each_other_keep_the_order_of_each_key(
@@ -299,7 +299,7 @@ class TestRefused:
 
 
 class TestOutages:
-    """Of the database, of Kafka, and of the relay."""
+    """Outages of the database, of Kafka, and of the relay."""
 
     @MODES
     async def test_brokers_that_are_away_cost_no_row_and_no_order(
@@ -420,7 +420,7 @@ class TestOutages:
             assert refused.published == []
             assert (await owner.publish(rows)).published == rows
             found, _ = await late.take_over([rows[0].shard])
-            assert found == {rows[0].id: rows[0].uid}, "taken anew, it is told what was published"
+            assert found == {rows[0].id: rows[0].uid}, "taken anew, it is told of the published rows"
         finally:
             await late.close(0)
             await owner.close(0)

@@ -141,7 +141,7 @@ async def orders_of(shop: TestOutbox) -> list[bytes]:
 
 
 def assert_in_order(seen: list[bytes | None]) -> None:
-    """Of each key, by the first time that each value is seen; it is written in the order of the numbers."""
+    """Each key's values are in the order of their numbers, by the first time that each is seen."""
     for key in range(3):
         firsts = [value for value in dict.fromkeys(seen) if value is not None and int(value) % 3 == key]
         assert firsts == sorted(firsts)
@@ -184,7 +184,7 @@ async def test_a_relay_that_is_killed_at_any_step_loses_nothing(
     if mode:
         assert twice == 0
         # Of a batch's two transactions one may be committed while the other is not yet.
-        assert found > 0 or step != "published", "the marker told what the database was not"
+        assert found > 0 or step != "published", "the marker told the relay more than the database knew"
         assert found == 0 or step in ("acknowledged", "published")
     else:
         assert twice == (BATCH_ROWS if step in ("acknowledged", "published") else 0)

@@ -93,7 +93,7 @@ async def test_a_conversation_over_tls_with_scram_is_recorded_and_played_to_the_
             replay.check()
 
 
-async def test_a_wrong_password_is_refused_by_a_replay_and_is_no_mismatch(
+async def test_a_wrong_password_is_refused_by_a_replay_and_is_not_a_mismatch(
     broker: DevBroker, certificates: TestCertificates, tmp_path: Path
 ) -> None:
     file = tmp_path / "bug.jsonl"

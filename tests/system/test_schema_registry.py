@@ -449,7 +449,7 @@ async def test_files_that_everybody_has_are_not_registered(
     importlib.import_module(f"{CONFLUENTS.get(imported.partition('/')[0], '')}{imported[:-6].replace('/', '.')}_pb2")
     order = message_of("Order", name=9, known=f".{type_name}")
     file = file_of(f"{uuid4().hex}.proto", f"knowing_{uuid4().hex}", order, uses=imported)
-    pool = descriptor_pool.Default()  # which has what is imported
+    pool = descriptor_pool.Default()  # which has the imported files
     pool.AddSerializedFile(file.SerializeToString())
     kind: Any = message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{file.package}.Order"))
     theirs_writes = confluent_protobuf.ProtobufSerializer(kind, client)

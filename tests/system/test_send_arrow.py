@@ -65,7 +65,7 @@ def numbered(count: int, size: int = 0) -> list[bytes]:
 
 
 def assert_told_as_it_is(broker: DevBroker, metadata: Any, wanted: Sequence[bytes | None]) -> None:
-    """Every row is where the result says; failed rows are nowhere; the sums are right."""
+    """Every row is at the place that the result tells; failed rows are nowhere; the sums are right."""
     places = {}
     for row, value in enumerate(wanted):
         if row not in metadata.failed:

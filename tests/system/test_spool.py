@@ -210,7 +210,7 @@ async def test_a_record_that_a_broker_may_have_is_not_spooled(broker: DevBroker,
         broker.controls.clear()
 
 
-async def test_lingering_is_no_outage(broker: DevBroker, folder: Path) -> None:
+async def test_lingering_is_not_an_outage(broker: DevBroker, folder: Path) -> None:
     async with producer_of(broker, folder, linger_ms=300, spool_after_ms=50) as producer:
         assert (await producer.send("orders", b"x")).offset == 0
         assert producer.statistics().spooled == 0

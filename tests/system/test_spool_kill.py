@@ -109,7 +109,7 @@ def seen(broker: DevBroker) -> list[int]:
 
 
 def assert_in_order(found: list[int]) -> None:
-    """Of each sender, by the first time that each number is seen."""
+    """Each sender's numbers are in order, by the first time that each is seen."""
     for sender in range(SENDERS):
         firsts = [number for number in dict.fromkeys(found) if number % SENDERS == sender]
         assert firsts == sorted(firsts)

@@ -175,7 +175,7 @@ class TestPartitions:
 
 
 class TestBatches:
-    """Those whose sequences follow others of the transaction."""
+    """Batches whose sequences follow others of the transaction."""
 
     async def test_those_behind_one_that_failed_are_not_waited_for(
         self, broker: DevBroker, producer: KafkaProducer

@@ -1,4 +1,4 @@
-"""Programs of clients that do all that a client is for, run on a dev broker, and what each of them has to say."""
+"""Programs of clients that do all that a client is for, run on a dev broker, and the output expected of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declarations of options, and that the check of plain values says what pydantic says."""
+"""Declarations of options; the check of plain values agrees with pydantic."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** Debezium's engine: the changes of a table of PostgreSQL go into a topic, and how far it is into another one. Then it
+/** Debezium's engine: the changes of a table of PostgreSQL go into a topic, and its offsets into another one. Then it
  * is stopped, rows are added, and it goes on where it was. The arguments are the servers, and the database's port and
  * user. */
 public class ChangesToTopic {

@@ -50,7 +50,7 @@ func main() {
 			count++
 			session.Produce(ctx, &kgo.Record{Value: record.Value, Partition: record.Partition}, promise.Promise())
 		})
-		// Every third one is aborted, and what it has read is read again.
+		// Every third one is aborted, and its records are read again.
 		committed, err := session.End(ctx, kgo.TransactionEndTry(promise.Err() == nil && turn%3 != 1))
 		check(err)
 		if committed {

@@ -135,7 +135,7 @@ class TestCommand:
         assert "+16.0%  WORSE" in printed
         assert "2 figures are more than 15% worse" in printed
 
-    def test_an_unknown_machine_is_said_loudly_and_is_no_failure(
+    def test_an_unknown_machine_is_reported_loudly_and_is_not_a_failure(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert module.main(["--file", str(tmp_path / "none.json")]) == 0

@@ -20,7 +20,7 @@ pwd > "$3"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Of the program's sources; ``go`` is a script that writes the folder's name."""
+    """The folder of the program's sources; ``go`` is a script that writes the folder's name."""
     folder, bin_folder = tmp_path / "sources", tmp_path / "bin"
     folder.mkdir()
     bin_folder.mkdir()

@@ -158,7 +158,7 @@ class TestCommand:
         assert "1,031    +3.1%  WORSE" in printed
         assert "1 figures are more than 3% worse" in printed
 
-    def test_an_unknown_python_is_said_loudly_and_is_no_failure(
+    def test_an_unknown_python_is_reported_loudly_and_is_not_a_failure(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert module.main(["--file", str(tmp_path / "none.json")]) == 0

@@ -146,7 +146,7 @@ def test_the_pace_waits_for_the_rate_and_not_without_one() -> None:
 # the program
 
 
-def test_every_command_has_help_and_a_version_is_said() -> None:
+def test_every_command_has_help_and_a_version_is_shown() -> None:
     listed = invoked("--help")
     assert listed.exit_code == 0
     for command in COMMANDS:

@@ -1,4 +1,4 @@
-"""Where the command line begins."""
+"""The entry of the command line."""
 
 from __future__ import annotations
 

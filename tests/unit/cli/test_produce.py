@@ -52,7 +52,7 @@ async def test_a_line_that_the_producer_refuses_is_kept_and_the_later_ones_are_s
     assert (entry["line"], entry["reason"], entry["text"]) == (2, "no", "bad")
 
 
-def test_a_failed_line_of_a_file_whose_name_is_no_utf8_is_kept(tmp_path: Path) -> None:
+def test_a_failed_line_of_a_file_whose_name_is_not_utf8_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "failed.jsonl"
     with open_for_failed(path) as kept:
         Outcome(kept).note_failed(InputRecord(SourceLine("\udcff.csv", 1, b"text"), None, None, (), None, None), "no")

@@ -71,7 +71,7 @@ def test_a_csv_row_is_json_unless_a_column_is_the_value() -> None:
     assert one.value == 'Zoë, said "hi"'.encode()
 
 
-def test_a_csv_field_may_run_over_lines_and_a_byte_order_mark_is_no_part_of_a_name() -> None:
+def test_a_csv_field_may_run_over_lines_and_a_byte_order_mark_is_not_part_of_a_name() -> None:
     found = records(b'\xef\xbb\xbfid,v\n1,"a\nb"\n2,c\n', "csv", key_field="id", value_field="v")
     assert [(item.place.number, item.key, item.value) for item in found] == [(2, b"1", b"a\nb"), (4, b"2", b"c")]
 

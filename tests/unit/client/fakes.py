@@ -44,7 +44,7 @@ class FakeLoop:
         self.fired = 0
         self.elsewhere = 0
         self.turns = 100
-        """Of the real loop, after which all has run that can without time passing."""
+        """Turns of the real loop after which everything has run that needs no time to pass."""
         self._timers: list[tuple[float, int, FakeTimerHandle]] = []
         self._order = itertools.count()
         self.create_future = self.real.create_future

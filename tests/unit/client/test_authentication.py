@@ -226,7 +226,7 @@ class TestFirst:
 
 
 class TestRefused:
-    async def test_refused_credentials_are_fatal_at_once_and_said_in_the_brokers_words(
+    async def test_refused_credentials_are_fatal_at_once_and_told_in_the_brokers_words(
         self, make_client: MakeClient, cluster: FakeCluster
     ) -> None:
         SaslServer(cluster[1]).refuses = "no such user"
@@ -417,12 +417,12 @@ class Unheeding(Mechanism):
 
 
 class TestUsersCode:
-    """Whatever a mechanism of the user's does, each attempt ends, and another is made."""
+    """Each attempt ends, with any behaviour of a user's mechanism, and another is made."""
 
     LIMIT = 20_000
 
     async def given_up(self, under_test: ClientUnderTest, cluster: FakeCluster) -> str:
-        """Why a first attempt was given up after its time, and not before."""
+        """The reason for which a first attempt was given up, after its time and not before."""
         await under_test.loop.advance(self.LIMIT / 1000 - 0.1)
         assert len(cluster.attempts) == 1
         await under_test.loop.advance(0.2)

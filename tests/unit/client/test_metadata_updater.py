@@ -365,7 +365,7 @@ class TestRebootstrap:
         assert situation.metadata.cluster.is_bootstrap
         assert ("forget", 0) in situation.client.done
         assert situation.updater.is_update_due(situation.clock.time() + 0.2)
-        # Reached by way of the bootstrap addresses, it is where the user wants us.
+        # Reached by way of the bootstrap addresses, it is the cluster that the user wants.
         situation.clock.advance(1)
         situation.client.usable = {-1}
         situation.maybe_update()

@@ -34,7 +34,7 @@ def test_partitions_by_node(cluster: Cluster) -> None:
     assert cluster.partitions_for_node(3) == ()
 
 
-def test_a_leader_without_address_is_no_leader(cluster: Cluster) -> None:
+def test_a_leader_without_address_does_not_count(cluster: Cluster) -> None:
     assert cluster.leader_for(TopicPartition("__x", 0)) is None
     assert cluster.leader_for(TopicPartition("t", 2)) is None
     assert cluster.leader_for(TopicPartition("t", 1)) == NODES[1]

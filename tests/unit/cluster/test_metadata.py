@@ -290,11 +290,11 @@ class TestBootstrap:
 
 
 class TestCauses:
-    def test_nothing_said_yet(self, metadata: Metadata) -> None:
+    def test_nothing_is_known_yet(self, metadata: Metadata) -> None:
         asked = ", ".join(f"{node.host}:{node.port}" for node in metadata.bootstrap_nodes)
         assert metadata.describe_failure() == f"no answer came yet from {asked}"
 
-    def test_what_a_known_topic_lacks_of_a_partition(self, metadata: Metadata, clock: VirtualClock) -> None:
+    def test_the_lack_of_a_partition_in_a_known_topic(self, metadata: Metadata, clock: VirtualClock) -> None:
         update(metadata, clock, topic("t", partition(0), partition(1, leader=-1)))
         assert metadata.describe_failure("t", 0) == "no error was reported"
         assert metadata.describe_failure("t", 1) == "partition 1 has no leader"

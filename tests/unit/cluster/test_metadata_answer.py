@@ -296,7 +296,7 @@ def test_a_partition_that_is_not_used_takes_less_than_two_hundred_bytes(metadata
     topics, partitions = 300, 10
     names = [f"a topic of an ordinary length, {number}" for number in range(topics)]
     data = frame(*(topic(name, *[3] * partitions, topic_id=number + 1) for number, name in enumerate(names)))
-    metadata.read_answer(NEWEST, data)  # what is kept once is there now
+    metadata.read_answer(NEWEST, data)  # objects that are kept once are made now
     gc.collect()
     tracemalloc.start()
     try:

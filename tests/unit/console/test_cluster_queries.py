@@ -18,7 +18,7 @@ BROKERS = [{"node_id": node_id, "host": f"b{node_id}", "port": 9092, "rack": Non
 
 
 class FakeClient:
-    """Says that node 2 is the controller, and as the quorum's leader what ``leader`` is."""
+    """Says that node 2 is the controller, and ``leader`` the quorum's leader."""
 
     def __init__(self, leader: int | KafkaError) -> None:
         self.leader = leader

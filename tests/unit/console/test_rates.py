@@ -67,7 +67,7 @@ def test_points_and_events_are_bounded() -> None:
 
 
 @pytest.mark.parametrize("now", [5.0, 4.0])
-def test_a_sample_of_the_same_time_is_no_point(now: float) -> None:
+def test_a_sample_of_the_same_time_is_not_a_point(now: float) -> None:
     history = History()
     history.add(sample(t=1), 5.0, 0)
     assert history.add(sample(t=2), now, 0) is None

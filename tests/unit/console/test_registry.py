@@ -47,7 +47,7 @@ class FakeRegistry:
 
 
 class FakeDeserializer:
-    """Of any JSON schema; ``error`` is that of a schema that it refers to."""
+    """A deserializer of any JSON schema; ``error`` is that of a schema that it refers to."""
 
     def __init__(self, client: object, **options: object) -> None:
         self.error: Exception | None = None

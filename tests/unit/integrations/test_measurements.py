@@ -45,7 +45,7 @@ LEFT_OUT = frozenset(
         "successful-reauthentication-rate",
     }
 )
-"""Of ``metrics()``: a monitoring system makes its own rates, and ``bufferpool-wait-ratio`` is one too."""
+"""The names of ``metrics()`` that are left out: a monitoring system makes rates, such as ``bufferpool-wait-ratio``."""
 OF_STATISTICS = {"pending-records", "oldest-record-age", "unhealthy"}
 
 
@@ -213,7 +213,7 @@ async def test_a_scrape_during_another_that_finds_a_producer_closed_counts_it_on
         read = WatchedProducer.read
 
         def late(self: WatchedProducer) -> measurements.Snapshot | None:
-            """Of the first scrape: it has the numbers, and another scrape is faster."""
+            """The first scrape has the numbers, and another scrape is faster."""
             if self.producer is not other:
                 return read(self)
             monkeypatch.setattr(WatchedProducer, "read", read)

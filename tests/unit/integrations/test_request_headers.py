@@ -51,7 +51,7 @@ def test_several_tracestate_headers_are_one_list() -> None:
     assert found == (("tracestate", b"a=1,b=2"), ("x-tenant", b"1"))
 
 
-def test_one_text_is_no_list_of_names() -> None:
+def test_one_text_is_not_a_list_of_names() -> None:
     with pytest.raises(TypeError, match="'x-tenant' is one text"):
         Selection("x-tenant")
 

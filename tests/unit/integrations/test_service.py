@@ -54,7 +54,7 @@ class Events(list[tuple[str, str, dict[str, Any]]]):
 
 
 @pytest.mark.parametrize("state", ["new", "starting", "running", "closing", "closed"])
-def test_an_outage_or_an_ordinary_state_is_no_reason_to_restart(state: str) -> None:
+def test_an_outage_or_an_ordinary_state_is_not_a_reason_to_restart(state: str) -> None:
     producer = PretendedProducer(is_healthy=False)
     producer.state = ProducerState(state)
     assert service.liveness(producer) == (True, {"status": "alive", "producer": state})  # type: ignore[arg-type]

@@ -85,7 +85,7 @@ class VirtualLoop:
 
 
 class Handle:
-    """Of a timer or callback."""
+    """The handle of a timer or callback."""
 
     def __init__(self, when: float, callback: Callable[..., Any], args: tuple[Any, ...]) -> None:
         self._when = when

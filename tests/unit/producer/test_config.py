@@ -19,7 +19,7 @@ def config(**options: Any) -> ProducerConfig:
     return ProducerConfig(**({"bootstrap_servers": "h:9092"} | options))
 
 
-def test_the_defaults_are_kafkas_but_for_the_three_that_are_said() -> None:
+def test_the_defaults_are_kafkas_but_for_the_three_that_are_documented() -> None:
     found = config()
     assert (found.acks, found.enable_idempotence, found.retries) == ("all", True, 2**31 - 1)
     assert (found.delivery_timeout_ms, found.max_block_ms, found.request_timeout_ms) == (120_000, 60_000, 30_000)

@@ -138,7 +138,7 @@ def test_a_second_aborted_transaction_of_the_same_producer_begins_at_its_own_off
 
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 11])
-def test_nothing_or_too_little_is_no_records(data: bytes) -> None:
+def test_nothing_or_too_little_gives_no_records(data: bytes) -> None:
     fetch = CompletedFetch(data, TP, 4)
     assert fetch.take(10) == []
     assert (fetch.next_offset, fetch.is_drained, fetch.error) == (4, True, None)

@@ -266,7 +266,7 @@ class TestTheTwoForms:
                 position += 1
             assert encoded(builder) == wanted
 
-    def test_a_run_of_a_batch_that_takes_no_more_is_none(self, kernels: tuple[ModuleType, ModuleType]) -> None:
+    def test_a_run_of_a_batch_that_takes_no_more_is_empty(self, kernels: tuple[ModuleType, ModuleType]) -> None:
         builder = filled(kernels[0], [(BASE, None, b"a", None)])
         assert builder.append_run(BASE, (b"b",), 0, 1) == 0  # only lists are
         builder.records_view()
@@ -569,7 +569,7 @@ class TestDecode:
         ]
         assert kernel.decode_records(data, 2, 100, BASE, 12345, "t", 7)[1] == (101, None, None, (), 12345, "t", 7, 1)
 
-    def test_reads_header_names_that_are_no_utf8_with_replacement(self, kernel: ModuleType) -> None:
+    def test_reads_header_names_that_are_not_utf8_with_replacement(self, kernel: ModuleType) -> None:
         data = bytes.fromhex("14 00 00 00 01 01 02 04 c3 28 01".replace(" ", ""))
         assert kernel.decode_records(data, 1, 0, 0)[0][3] == (("\ufffd(", None),)
 

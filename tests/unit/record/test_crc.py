@@ -22,7 +22,7 @@ def test_the_library_s_function_is_looked_up_once() -> None:
     assert library_crc32c() is library_crc32c()
 
 
-def test_the_library_is_loaded_without_its_command_line_and_what_that_imports() -> None:
+def test_the_library_is_loaded_without_its_command_line_and_the_imports_of_that() -> None:
     program = (
         "import sys\nfrom aiokafkapy.record.crc import crc32c\nfound = crc32c(b'123456789')\n"
         "print(found, *({'crc32c', 'argparse', 'importlib.metadata'} & set(sys.modules)))\n"

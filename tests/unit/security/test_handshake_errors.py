@@ -263,7 +263,7 @@ def test_an_end_that_ssl_itself_saw_is_an_end_as_well() -> None:
     assert not is_silent_end(ConnectionAbortedError("the handshake took too long"))
 
 
-def test_an_error_that_is_no_fault_of_tls_may_pass() -> None:
+def test_an_error_that_is_not_a_fault_of_tls_may_pass() -> None:
     for error in (OSError(113, "No route to host"), TimeoutError("too long")):
         explained = explain_failure(error, "kafka", 9093)
         assert type(explained) is KafkaConnectionError

@@ -27,8 +27,8 @@ ENCRYPTED_PIECE = PIECE + 4 * 64
 
 
 class Socket(asyncio.Transport):
-    """The bytes that the other side would get. Of those over ``room`` it keeps the rest, as a socket's transport does
-    whose limit is 0.
+    """The bytes that the other side would get. It keeps those over ``room``, as a socket's transport with a limit of 0
+    does.
     """
 
     def __init__(self) -> None:

@@ -52,7 +52,7 @@ def test_a_record_that_was_not_produced_is_reported_with_the_nearest_one(produce
         "orders: expected a record with value b'{\"id\": 22}', key b'bob', header 'kind' b'new'; of 3 records 0 are so"
     )
     assert nearest == "the nearest:"
-    # One is otherwise in two parts, as is the other, whose value and key are more like it.
+    # Two records differ in two parts each; the nearest is the one whose value and key are more alike.
     assert "key b'bob', value b'{\"id\": 2}'" in shown[0]
     assert "value is b'{\"id\": 2}', not b'{\"id\": 22}'" in shown[1]
     assert shown[2].strip() == "header 'kind' is missing, not b'new'"

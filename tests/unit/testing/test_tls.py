@@ -13,7 +13,7 @@ from aiokafkapy.testing.tls import Handshake, ServerTls, cluster_contexts
 
 
 class Noting(asyncio.Protocol):
-    """Notes whether it was made, what came, and its end."""
+    """Notes its connection, the data that came, and the end."""
 
     def __init__(self) -> None:
         self.transport: Any = None

@@ -85,7 +85,7 @@ def structured(**members: Any) -> tuple[bytes, list[tuple[str, bytes | None]]]:
         ({}, b"null"),
     ],
 )
-def test_data_of_a_structured_event_is_what_its_type_says(members: Any, data: bytes) -> None:
+def test_data_of_a_structured_event_is_read_by_its_type(members: Any, data: bytes) -> None:
     found = from_cloud_event(*structured(**members))
     assert found is not None
     assert found[1] == data
@@ -110,7 +110,7 @@ def test_a_record_without_a_value_has_no_data() -> None:
     assert from_cloud_event(None, [("ce_specversion", b"1.0")]) == ({"specversion": "1.0"}, b"")
 
 
-def test_other_records_are_no_events() -> None:
+def test_other_records_are_not_events() -> None:
     assert from_cloud_event(b"{}", [("content-type", b"application/json")]) is None
 
 

@@ -11,7 +11,7 @@ NAMES = [f"group-{each}" for each in range(30)]
 
 
 class Cluster:
-    """Three nodes, and where each name's coordinator is."""
+    """Three nodes, and the coordinator of each name."""
 
     def __init__(self) -> None:
         self.coordinators = Coordinators()

@@ -140,7 +140,9 @@ def test_the_end_of_a_session_at_the_former_leader_gives_back_nothing_of_the_nex
 
 
 @pytest.mark.parametrize("has_returned", [False, True])
-def test_what_the_former_leader_gave_is_neither_acknowledged_nor_given_back(shares: Shares, has_returned: bool) -> None:
+def test_records_from_the_former_leader_are_neither_acknowledged_nor_given_back(
+    shares: Shares, has_returned: bool
+) -> None:
     shares.take()
     shares.partition.leader, shares.partition.leader_epoch = (1, 2) if has_returned else (2, 1)
     with pytest.raises(UnknownTopicOrPartitionError):

@@ -59,7 +59,7 @@ def test_an_expression_that_would_take_for_ever_elsewhere_takes_no_time() -> Non
     assert not TopicPattern("(a+)+(a|a)*").matches("a" * 248 + "-")
 
 
-def test_many_alternatives_are_no_deep_recursion() -> None:
+def test_many_alternatives_cause_no_deep_recursion() -> None:
     assert TopicPattern("|".join(["a", *("b" for _ in range(600))])).matches("a")
 
 

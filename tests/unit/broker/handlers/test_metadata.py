@@ -95,7 +95,7 @@ async def test_nodes_have_their_racks() -> None:
 
 
 async def test_metadata_encodes_a_topic_once_until_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of ten thousand topics, so that a client is answered within its time-out."""
+    """A client that asks for ten thousand topics is answered within its time-out."""
     encoded: list[str] = []
 
     def encode(api_key: int, version: int, array: str, fields: dict[str, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where the records of an epoch end."""
+"""OffsetForLeaderEpoch: the end of the records of an epoch."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ async def test_a_lone_request_costs_no_pause() -> None:
     assert transport.is_reading()
 
 
-async def test_bytes_that_arrive_while_muted_stop_the_reading_even_if_they_are_no_whole_frame() -> None:
+async def test_bytes_that_arrive_while_muted_stop_the_reading_even_if_they_are_not_a_whole_frame() -> None:
     owner = FakeOwner()
     connection, transport = connect(owner)
     connection.data_received(frame(b"one"))

@@ -114,7 +114,7 @@ def test_a_refusal_is_decoded_as_version_0_for_any_requested_version() -> None:
         "0023",
         "0023 00",
         "0023 00000001 0012 0000",  # torn
-        "0023 00000001 0012 0000 0003 00000000 00",  # with what follows in later versions
+        "0023 00000001 0012 0000 0003 00000000 00",  # with the fields of later versions
         "0023 ffffffffffffffff",
     ],
 )

@@ -41,7 +41,7 @@ class FakeTransport:
 
 
 def fake_registry(**options: Unpack[RegistryOptions]) -> tuple[SchemaRegistryClient, FakeTransport]:
-    """A client, and what answers it."""
+    """A client, and the transport that answers it."""
     registry, transport = SchemaRegistryClient("http://localhost:1", **options), FakeTransport()
     registry._transport = transport  # type: ignore[assignment]
     return registry, transport

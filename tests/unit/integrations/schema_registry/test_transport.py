@@ -17,7 +17,7 @@ QUESTION = Question("GET", "subjects", "listing the subjects")
 
 
 async def failure(provider: Callable[[], Any]) -> SchemaRegistryError:
-    """How a question ends whose token this gives."""
+    """The error of a question whose token comes from this provider."""
     transport = RegistryTransport(
         make_config("http://localhost:1", None, {"bearer_auth_token": provider, "timeout_ms": 5_000})
     )

@@ -51,7 +51,7 @@ def test_the_header_comes_before_the_prefix() -> None:
 
 
 def test_of_several_headers_the_last_counts() -> None:
-    """A record whose headers are those of another, which was read, has that one's first."""
+    """A record that was sent with the headers of one that was read has the latter's id first."""
     forwarded = (VALUE_SCHEMA_ID, guid_header("00000000-0000-0000-0000-000000000001"))
     found, _ = find_schema_id(b"data", [forwarded, (VALUE_SCHEMA_ID, guid_header(GUID)), (VALUE_SCHEMA_ID, None)])
     assert found.guid == GUID

@@ -225,7 +225,7 @@ class TestPhaseTimer:
         assert batch.phases is not None
         assert batch.phases.ready_at == 10.0
 
-    def test_an_endless_linger_is_no_bound(self) -> None:
+    def test_an_endless_linger_sets_no_bound(self) -> None:
         batch = ProducerBatch(T0, RecordBatchBuilder(100), 10.0)
         PhaseTimer(lambda: 20.0).attempted(batch, math.inf)
         assert times(batch) == (10, 0, 0, 0)

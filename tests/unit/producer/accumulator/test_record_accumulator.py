@@ -29,7 +29,7 @@ from ..accumulator_harness import KIB, LARGE, T0, Harness, Waiters, full_harness
 
 
 class TestCodecOfATopic:
-    def test_batches_are_compressed_as_it_is_said_from_then_on(self) -> None:
+    def test_batches_are_compressed_by_a_new_setting_from_then_on(self) -> None:
         harness = Harness({"t": [1], "u": [1]}, batch_size=500, compression_type="auto")
         harness.append_ok(b"a" * 400)
         harness.accumulator.use_codec("t", 4, 1)

@@ -346,7 +346,7 @@ def test_once_a_commit_is_sent_nothing_but_its_answer_fails_the_transaction() ->
     assert transaction.state is TransactionState.ABORTABLE_ERROR
 
 
-def test_a_commit_that_succeeds_is_one_though_the_producer_is_fenced_meanwhile() -> None:
+def test_a_commit_that_succeeds_counts_though_the_producer_is_fenced_meanwhile() -> None:
     transaction = Harness().transaction
     transaction.begin()
     transaction.start_commit()

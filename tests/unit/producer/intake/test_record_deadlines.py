@@ -100,7 +100,7 @@ def test_a_block_that_let_its_records_go_leaves_them_the_rest_of_their_time(
     assert len(harness.deadlines) == 0
 
 
-def test_nothing_is_said_of_one_that_has_its_outcome() -> None:
+def test_a_record_that_has_its_outcome_is_not_reported() -> None:
     harness = Harness()
     harness.add(1, delivered())
     waiting = PendingRecord(None, "t", None, b"x", 0, 1, None, loop=harness.loop)  # type: ignore[arg-type]

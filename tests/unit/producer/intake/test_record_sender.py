@@ -191,7 +191,7 @@ def test_send_makes_one_of_pythons_own_coroutines() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{}, {"value": b"1", "kay": b"2"}, {"topic": "t", "kay": b"2"}])
-async def test_arguments_that_are_no_parameters_are_refused(wrong: dict[str, Any]) -> None:
+async def test_unknown_arguments_are_refused(wrong: dict[str, Any]) -> None:
     sender: Any = RecordSender(new_intake())
     with pytest.raises(TypeError):
         await sender.enqueue(**wrong)

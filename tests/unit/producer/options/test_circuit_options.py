@@ -29,7 +29,7 @@ def test_objects_dicts_and_json_are_understood(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("value", [None, "", "none"])
-def test_none_is_no_breaker(value: Any) -> None:
+def test_none_means_no_breaker(value: Any) -> None:
     assert config(value).circuit_breaker is None
 
 

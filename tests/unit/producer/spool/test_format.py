@@ -43,7 +43,7 @@ RECORDS = st.lists(
 
 
 def segment_of(records: list[Any], salt: bytes = SALT) -> tuple[bytes, list[int]]:
-    """A segment with these records, and where each frame begins, and the last ends."""
+    """A segment with these records, and the positions at which each frame begins, and the last ends."""
     data, places = header(salt), []
     for number, record in enumerate(records):
         places.append(len(data))

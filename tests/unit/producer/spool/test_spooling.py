@@ -134,7 +134,7 @@ async def test_records_go_there_before_their_delivery_timeout_is_over(tmp_path: 
         assert (await (await record)).is_spooled
 
 
-async def test_a_close_without_end_keeps_what_would_run_out_of_time(tmp_path: Path) -> None:
+async def test_a_close_without_end_keeps_records_that_would_run_out_of_time(tmp_path: Path) -> None:
     async with Outage(tmp_path, delivery_timeout_ms=3_000, spool_after_ms=None) as outage:
         record = outage.send()
         outage.passed = 2.1

@@ -89,7 +89,7 @@ def test_strange_bytes_are_refused(message: bytes) -> None:
 
 
 @given(st.binary(min_size=1))
-def test_a_server_that_asks_for_more_is_no_plain_server(challenge: bytes) -> None:
+def test_a_server_that_asks_for_more_is_not_a_plain_server(challenge: bytes) -> None:
     for before in (0, 1):
         exchange = PlainMechanism("alice", Secret("x")).exchange("host")
         for _ in range(before):

@@ -245,7 +245,7 @@ def test_a_delegation_token_stands_for_its_owner_until_it_ends() -> None:
     assert (server.principal, server.expires_at_ms) == ("User:alice", 1_700_000_000_000)
 
 
-def test_a_token_is_no_user_and_a_user_no_token() -> None:
+def test_a_token_is_not_a_user_and_a_user_not_a_token() -> None:
     token = DelegationToken("User:alice", ScramCredential.from_password(SCRAM_SHA_256, "x"), 1)
     as_user = client_of("token-id", "x").exchange("host")
     with pytest.raises(SaslAuthenticationFailedError, match=REFUSED):

@@ -18,7 +18,7 @@ from .harness import METADATA_VERSION, Connect, Server, framed, metadata_of
 
 
 def _with_address(api_key: int, version: int) -> Any:
-    """An answer that names node 5 at broker:9092, and says nowhere where that can be said."""
+    """An answer that names node 5 at broker:9092, and, in versions with an error for each, another that is nowhere."""
     place = {"node_id": 5, "broker_id": 5, "host": "broker", "port": 9092}
     if api_key == ApiKey.FIND_COORDINATOR:
         nowhere = {"key": "lost", "node_id": -1, "host": "", "port": -1, "error_code": 15}

@@ -90,7 +90,7 @@ def test_a_request_of_another_version_or_too_many_is_a_mismatch() -> None:
         ask(part, FIRST)
 
 
-def test_a_heartbeat_too_many_gets_the_last_answer_again_and_one_too_few_is_no_fault() -> None:
+def test_a_heartbeat_too_many_gets_the_last_answer_again_and_one_too_few_is_not_a_fault() -> None:
     made = Tape().connected().request(heartbeat()).answer(answer(ApiKey.HEARTBEAT, 4))
     made.request(heartbeat()).answer(answer(ApiKey.HEARTBEAT, 4, error_code=27))
     script = Script(made.request(heartbeat(generation=2)).answer(answer(ApiKey.HEARTBEAT, 4, throttle_time=1)).read())
@@ -317,7 +317,7 @@ def a_session() -> Part:
         ([(0, 0), (1, 1)], {0: b"a", 1: b""}),  # which no answer names
     ],
 )
-def test_a_fetch_gets_what_a_session_was_told_in_another_combination(
+def test_a_fetch_gets_the_records_that_a_session_was_told_in_another_combination(
     places: list[tuple[int, int]], expected: dict[int, bytes]
 ) -> None:
     assert records_in(ask(a_session(), fetch(*places))) == expected

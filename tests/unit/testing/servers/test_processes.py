@@ -33,7 +33,7 @@ def child() -> Iterator[subprocess.Popen[str]]:
 
 
 def states(process: subprocess.Popen[str]) -> set[str]:
-    """Of all its threads, as /proc has them."""
+    """The states of all its threads, from /proc."""
     stats = [path.read_text() for path in Path(f"/proc/{process.pid}/task").glob("*/stat")]
     assert len(stats) == 9
     return {stat.rpartition(")")[2].split()[0] for stat in stats}

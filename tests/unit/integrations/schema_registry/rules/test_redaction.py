@@ -95,7 +95,7 @@ def test_a_message_that_is_not_an_object_is_hidden_as_a_whole(order: Any) -> Non
     assert "SECRET" not in str(redacted(order(), ["SECRET"], PII, None))
 
 
-def test_a_message_that_fits_keeps_what_is_not_encrypted() -> None:
+def test_a_message_that_fits_keeps_the_fields_that_are_not_encrypted() -> None:
     message = {"id": 5, "note": "tea", "customer": "SECRET", "salary": 1, "at": ("Point", {"x": 1})}
     assert redacted(avro_order(), message, PII, None) == {
         "id": 5,
