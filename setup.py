@@ -47,7 +47,7 @@ DIRECTIVES = {
     "language_level": 3,
     # Types are in the ``.pxd`` alone: an annotation that says ``int`` means Python's, of any size.
     "annotation_typing": False,
-    # ``record/builder.pyx``, ``deliveries/shortcuts.pyx`` and ``protocol/produce_*.py`` describe the state that threads share.
+    # ``record/builder.pyx``, ``deliveries/shortcuts.pyx`` and ``protocol/produce_*.py`` say what threads share.
     "freethreading_compatible": True,
 }
 """The directives of every module."""

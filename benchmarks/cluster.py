@@ -26,7 +26,7 @@ from .measurement import Measurement, MeasurementError
 __all__ = ["BenchmarkCluster", "Offsets"]
 
 BROKER_JVM: Final = ("-Xms1g", "-Xmx1g", *SCRIPT_JVM)
-"""As ``kafka-server-start.sh`` has it."""
+"""The options of ``kafka-server-start.sh``."""
 CONFIG: Final = {
     # Kafka's defaults; a measurement's records stay until they are read.
     "log.segment.bytes": 1024**3,

@@ -51,7 +51,7 @@ class Answer:
         return self.value >= self.goal.limit if self.goal.sense == "at least" else self.value <= self.goal.limit
 
     def to_dict(self) -> dict[str, Any]:
-        """For the results."""
+        """The goal's entry in the results."""
         return {
             "goal": self.goal.text,
             "sense": self.goal.sense,

@@ -111,7 +111,7 @@ class Measurement:
         return f"{self.group} · {self.workload} · {size} · {name}"
 
     def to_json(self) -> str:
-        """For a worker's command line."""
+        """The measurement's text for a worker's command line."""
         return json.dumps(asdict(self))
 
     @classmethod

@@ -48,7 +48,7 @@ _COLUMNS: Final = (
     ("RSS MB", "peak_rss_mb", 0),
 )
 LARGE: Final = 100
-"""From here on one digit after the point is enough."""
+"""A figure from which on one digit after the point is enough."""
 _RANGED: Final = {"rate", "cpu_us"}
 # Figures that a table of all groups has no column for.
 _EXTRAS: Final = {

@@ -106,7 +106,7 @@ class Results:
 
 
 def best_rows(results: Results, group: str, workloads: Sequence[str]) -> dict[str, Row]:
-    """By client, the row with the highest rate; of compiled forms, and of those that look at every outcome."""
+    """The row with the highest rate, by client; only of compiled forms that look at every outcome."""
     found: dict[str, Row] = {}
     for row in results.rows.values():
         measurement, options = row.measurement, row.measurement.options

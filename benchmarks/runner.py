@@ -119,7 +119,7 @@ class Runner:
 
 
 def _completed(figures: Figures, measurement: Measurement) -> Figures:
-    """With the figures that follow from others."""
+    """The figures, with those that follow from others."""
     figures.setdefault("messages", measurement.count)
     if "rate" not in figures and figures.get("seconds"):
         figures["rate"] = figures["messages"] / figures["seconds"]

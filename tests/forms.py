@@ -19,7 +19,7 @@ import pytest
 __all__ = ["compiled_form", "plain_form"]
 
 KERNELS = ("aiokafkapy.record.builder", "aiokafkapy.record.arrow_rows", "aiokafkapy.record.record_columns")
-"""In order of dependency."""
+"""The kernels, in order of dependency."""
 
 
 def compiled_form(name: str) -> ModuleType:

@@ -82,5 +82,5 @@ def leave_unmarked(relay: OutboxRelay, rows: Mapping[int, UUID]) -> None:
 
 
 def producers_of(publisher: TransactionalPublisher) -> list[KafkaProducer[Any, Any]]:
-    """One for each shard that the publisher has taken."""
+    """The producers, one for each shard that the publisher has taken."""
     return list(publisher._shards.values())

@@ -32,7 +32,7 @@ class Parcels:
         self._waiting: list[Event] = []
 
     def sendevent(self, name: str, **kwargs: Any) -> None:
-        """In place of the method of xdist's ``WorkerInteractor``."""
+        """Stands in for the method of xdist's ``WorkerInteractor``."""
         if name == "testreport" and not self._with_phases and is_of_no_interest(kwargs["data"]):
             return
         self._waiting.append((name, kwargs))

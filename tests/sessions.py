@@ -26,7 +26,7 @@ SESSION_MS: Final = 1300
 on."""
 IN_FLIGHT: Final = 5
 FIRST_CONNECTIONS: Final = 2
-"""To the bootstrap server, and to the leader of the partition."""
+"""The connections to the bootstrap server, and to the leader of the partition."""
 
 
 class SlowNetwork:

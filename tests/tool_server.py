@@ -54,7 +54,7 @@ class ToolServer(KafkaTools):
     async def run(
         self, class_name: str, *arguments: object, stdin: bytes = b"", timeout: float = TIMEOUT, check: bool = True
     ) -> str:
-        """As ``KafkaTools.run`` does it, in the JVM that stays."""
+        """Run a tool as ``KafkaTools.run`` does, in the JVM that stays."""
         words = (class_name, *map(str, arguments))
         status, output, errors = await asyncio.to_thread(self._ask, words, stdin, timeout)
         if check and status != 0:

@@ -12,7 +12,7 @@ __all__ = ["KafkaPythonClient"]
 
 
 class KafkaPythonClient:
-    """It blocks: ``send`` waits for the future of each record."""
+    """A client that blocks: ``send`` waits for the future of each record."""
 
     async def open(self, bootstrap_servers: str, measurement: Measurement) -> None:
         options = {

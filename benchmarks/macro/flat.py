@@ -67,7 +67,7 @@ BATCHES: Final = 1_000
 BATCH: Final = 7
 LONG_LINGER_MS: Final = 60_000
 ROOM: Final = 256 * 1024 * 1024
-"""For all records between two flushes, so that no batch leaves before it has all of its own."""
+"""The buffer for all records between two flushes, so that no batch leaves before it has all of its own."""
 AGE_TIMEOUT: Final = 10.0
 
 
@@ -354,7 +354,7 @@ async def _dev_broker(topics: int, partitions: int, nodes: int) -> None:
 
 
 def _run(main: Any) -> Figures:
-    """On uvloop, but for the measurement that needs a clock that jumps."""
+    """Run it on uvloop, except the measurement that needs a clock that jumps."""
     if Measurement.from_json(sys.argv[1]).workload != "ages":
         found: Figures = uvloop.run(main)
         return found

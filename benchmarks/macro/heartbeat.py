@@ -158,7 +158,7 @@ async def _beside(client: Any, measurement: Measurement, topic: str) -> Figures:
 
 
 async def _beside_nobody(measurement: Measurement) -> Figures:
-    """For ``count`` milliseconds: alone, or with a busy loop and a busy process."""
+    """The heartbeat for ``count`` milliseconds: alone, or with a busy loop and a busy process."""
     seconds = measurement.count / 1000
     heartbeat, watch = Heartbeat(), Stopwatch()
     competitor = None

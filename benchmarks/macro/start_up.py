@@ -175,7 +175,7 @@ async def importing(measurement: Measurement, bootstrap_servers: str, topic: str
 
 @entry("first record")
 async def first_record(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
-    """From nothing to a record that is delivered."""
+    """A process from its start to a delivered record."""
     program = _TELL + _FIRST_RECORDS[measurement.client]
     arguments = [sys.executable, "-c", program, bootstrap_servers, topic]
     return await _repeated(measurement, arguments, written=measurement.count)

@@ -20,7 +20,7 @@ from benchmarks.measurement import Figures, Measurement, MeasurementError, Stopw
 __all__ = ["measurements", "transactions_of"]
 
 COUNTS: Final = {1: 1_000, 100: 50_000, 10_000: 500_000}
-"""By the records of a transaction, how many there are in all."""
+"""The number of all records, by the number of records of a transaction."""
 AIOKAFKA_COUNTS: Final = {1: 300, 100: 10_000, 10_000: 100_000}
 COMMIT_TIMEOUT: Final = 60.0
 

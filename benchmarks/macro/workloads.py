@@ -160,7 +160,7 @@ async def send_arrow(client: Client, topic: str, measurement: Measurement) -> Fi
 
 
 def values(measurement: Measurement) -> Iterator[bytes]:
-    """Without end: always the same zeros, or JSON with ``options["json"]``."""
+    """Values without end: always the same zeros, or JSON with ``options["json"]``."""
     if measurement.options.get("json"):
         return cycle(json_values(measurement.size))
     return repeat(bytes(measurement.size))
@@ -181,7 +181,7 @@ def json_values(size: int) -> list[bytes]:
 
 
 def keys() -> Iterator[bytes]:
-    """Without end: enough different ones to reach every partition."""
+    """Keys without end: enough different ones to reach every partition."""
     return cycle([b"key-%d" % number for number in range(KEYS)])
 
 

@@ -181,7 +181,7 @@ def null_network(broker: NullBroker) -> Iterator[None]:
 
 
 class _NullConnector:
-    """In the place of ``Connector``: opens no socket."""
+    """Stands in for ``Connector``: opens no socket."""
 
     def __init__(self, broker: NullBroker, config: Any, loop: asyncio.AbstractEventLoop) -> None:
         self._broker = broker

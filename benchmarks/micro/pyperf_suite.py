@@ -81,7 +81,7 @@ def stamp(loops: int) -> float:
 
 
 def decode_frames(frames: int, loops: int) -> float:
-    """So many answers of a Produce request in one read of the socket, for each of them."""
+    """The time of one answer of a Produce request, with so many in one read of the socket."""
     frame = _produce_answer(1)
     decoder, data = FrameDecoder(1 << 20), (len(frame).to_bytes(4) + frame) * frames
     reads = -(-loops // frames)

@@ -142,7 +142,7 @@ async def _measured(
     measure: Callable[[str], Coroutine[Any, Any, Figures]],
     source: str | None,
 ) -> Figures:
-    """On the topic that is there, or on one of its own, whose new records are counted."""
+    """Measure on the topic that is there, or on one of its own, whose new records are counted."""
     if source is not None:
         return await measure(source)
     topic, start = await cluster.topic(measurement.partitions)

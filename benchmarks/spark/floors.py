@@ -37,7 +37,7 @@ class FloorDataSource(DataSource):
         return FLOOR
 
     def schema(self) -> Any:
-        """As ours."""
+        """The schema, the same as our source's."""
         return source_schema()
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:

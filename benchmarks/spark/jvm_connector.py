@@ -29,8 +29,8 @@ _SPARK_JARS = Path(pyspark.__file__).parent / "jars"
 
 
 def connector_jars() -> list[Path]:
-    """For ``spark.jars`` (separated by commas) and ``spark.driver.extraClassPath`` (by colons); fetched when they are
-    not in the cache yet. Raises KafkaUnavailableError when they cannot be had.
+    """The jars for ``spark.jars`` (separated by commas) and ``spark.driver.extraClassPath`` (by colons); fetched when
+    they are not in the cache yet. Raises KafkaUnavailableError when they cannot be had.
     """
     path = gather_jars(
         f"spark-sql-kafka-{CONNECTOR_VERSION}",

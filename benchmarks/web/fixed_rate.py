@@ -48,9 +48,9 @@ CONNECTIONS: Final = 2_000
 CLOSED_CONNECTIONS: Final = 64
 CLOSED_SECONDS: Final = 5
 DRAIN_SECONDS: Final = 120
-"""For answers after the last request: a service with less than the rate has all the others in hand by then."""
+"""Seconds for answers after the last request: a service with less than the rate has all the others in hand by then."""
 SECOND: Final = 1_000_000_000
-"""In vegeta's nanoseconds."""
+"""A second in vegeta's nanoseconds."""
 _FEWER_COLLECTIONS: Final = {"GOGC": "400"}
 """vegeta is to take less of the cores that the service needs."""
 

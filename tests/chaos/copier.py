@@ -220,7 +220,7 @@ class _Life:
 
 
 async def _close(consumer: Any) -> None:
-    """It blocks; a cancelled caller waits all the same, for its connections would be taken for ours."""
+    """Closing blocks; a cancelled caller waits all the same, for the consumer's connections would be taken for ours."""
     closing = asyncio.ensure_future(asyncio.to_thread(consumer.close))
     try:
         await asyncio.shield(closing)

@@ -103,7 +103,7 @@ class Faults:
 
     @contextlib.contextmanager
     def _may_be_refused(self) -> Iterator[None]:
-        """While nodes are down the cluster may refuse, or not come to an end; that is no fault of a producer's."""
+        """While nodes are down the cluster may refuse, or not come to an end; that is not a producer's fault."""
         try:
             yield
         except (KafkaError, OSError) as error:

@@ -31,17 +31,17 @@ class Way(StrEnum):
     """Kinds of strikes against a copier in the middle of a transaction."""
 
     FAIL = "exception"
-    """Its block raises; the same producer and consumer go on."""
+    """The copier's block raises; the same producer and consumer go on."""
     CANCEL = "cancellation"
-    """Its loop is cancelled; the same producer and consumer go on."""
+    """The copier's loop is cancelled; the same producer and consumer go on."""
     LEAVE = "leaving"
-    """It is cancelled and closes; new ones begin."""
+    """The copier is cancelled and closes; a new producer and consumer begin."""
     CRASH = "crash"
-    """Its producer is closed at once, which leaves the transaction open; new ones begin."""
+    """The copier's producer is closed at once, which leaves the transaction open; a new producer and consumer begin."""
     OVERTAKE = "overtaking"
-    """New ones begin while the old ones go on."""
+    """A new producer and consumer begin while the old ones go on."""
     STALL = "stall"
-    """Its block lasts longer than a transaction may."""
+    """The copier's block lasts longer than a transaction may."""
 
 
 # Seconds between the fall of a node and its return. A broker is given up after five: pauses lie on both sides.
@@ -78,7 +78,7 @@ class Fault:
     seconds: float
     """How long it lasts."""
     nodes: tuple[int, ...] = ()
-    """Those that are down meanwhile."""
+    """The nodes that are down meanwhile."""
     moves: tuple[Move, ...] = ()
     """Narrowed when it begins, wide again when the nodes are back."""
 

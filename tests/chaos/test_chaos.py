@@ -11,7 +11,7 @@ from .run import Report, run
 from .schedule import Kind
 
 SEED = 1
-"""Its one round takes two nodes away at once, pauses one for nine seconds and moves a partition meanwhile."""
+"""The seed's one round takes two nodes away at once, pauses one for nine seconds and moves a partition meanwhile."""
 SECONDS_OF_COPYING = 12
 """The fault that is under way then comes to its end."""
 

@@ -36,7 +36,7 @@ CHANGED: Final[Mapping[str, tuple[str, ...]]] = {
     "confluent-kafka": tuple(_LIBRDKAFKA.split()),
     "kafka-python": tuple(_KAFKA_PYTHON.split()),
 }
-"""By library: its options that have another name here, or none."""
+"""The options that have another name here, or none, by library."""
 
 
 def translated_properties() -> dict[str, str]:

@@ -80,7 +80,7 @@ class Snippet:
 
     @property
     def label(self) -> str:
-        """Its place, as a test's name shows it."""
+        """The snippet's place, as a test's name shows it."""
         return f"{self.page}:{self.line}"
 
 

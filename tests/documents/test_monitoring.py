@@ -20,7 +20,7 @@ LABELS: Final = {"client_id", "error", "node_id"}
 
 
 def expressions() -> list[str]:
-    """Those of the panels, of the variables, and of the rules."""
+    """The expressions of the panels, of the variables, and of the rules."""
     panels = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
     queries = [each["query"]["query"] for each in DASHBOARD["templating"]["list"] if each["type"] == "query"]
     # An expression is a line, or the indented lines behind ``>-``; no YAML reader is needed for that.

@@ -44,7 +44,7 @@ TOPICS: Final[dict[str, dict[str, Any]]] = {
 }
 """Topics that must exist, with two partitions each, and their configuration."""
 MAX_BLOCK_MS: Final = 1_000
-"""For calls that never find their topic or partition."""
+"""The time of calls that never find their topic or partition."""
 PATIENCE: Final = 20.0
 """Seconds within which a good record must be delivered, after any others."""
 
@@ -258,7 +258,7 @@ def _table() -> Any:
 
 
 async def _outcome(call: Callable[[], Any], shown: Callable[[BaseException], str]) -> str:
-    """In words: the result, or the type and message of the exception."""
+    """The outcome in words: the result, or the type and message of the exception."""
     try:
         found = call()
         for _ in range(2):  # a call may return a delivery

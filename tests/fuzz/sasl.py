@@ -283,7 +283,7 @@ class _KerberosError(Exception):
 
 
 class _KerberosContext:
-    """In place of GSSAPI's library, with a MAC for a ticket, and for an envelope."""
+    """Stands in for GSSAPI's library, with a MAC for a ticket, and for an envelope."""
 
     complete = False
     initiator_name = ""
@@ -402,4 +402,4 @@ SASL_TARGETS: Final[tuple[type[Target], ...]] = (
     AwsMskIamClient,
     Jaas,
 )
-"""In the order of the files."""
+"""All targets of this module, in the order of the files."""

@@ -30,7 +30,7 @@ class Target(abc.ABC):
     most_bytes: ClassVar[int] = MEBIBYTE
     """The bytes that any input may cost, however small."""
     most_bytes_per_byte: ClassVar[int] = 100
-    """And each byte of it."""
+    """The bytes that each byte of an input may cost beside that."""
 
     @abc.abstractmethod
     def valid(self, chance: random.Random) -> bytes:

@@ -74,7 +74,7 @@ class Side:
         return True
 
     async def shake_hands(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Until it is done; raises OpenSSL's errors."""
+        """Shake hands to the end; raises OpenSSL's errors."""
         while not self.advance():
             writer.write(self.outgoing.read())
             self.incoming.write(await reader.read(65_536) or b"")
@@ -169,7 +169,7 @@ class TlsTarget(Target):
         return bytes((honest,)) + b"".join(chance.sample(records, chance.randrange(1, 4)))
 
     def first_flight(self) -> bytes:
-        """As the stranger's honest brother would send it."""
+        """The first bytes of an honest peer."""
         raise NotImplementedError
 
     def message(self, chance: random.Random) -> bytes:

@@ -67,7 +67,7 @@ def batch(
 
 
 def patched(records: bytes, offset: int, form: str, value: int) -> bytes:
-    """With one field of the header changed and the CRC made right again."""
+    """The batch with one field of the header changed and the CRC made right again."""
     changed = bytearray(records)
     struct.pack_into(form, changed, offset, value)
     struct.pack_into(">I", changed, 17, crc32c(changed[21:]))

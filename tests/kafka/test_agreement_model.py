@@ -44,8 +44,8 @@ BASE_MS: Final = agreement.NOW_MS
 FAR_FUTURE_MS: Final = 32_503_680_000_000
 MAX_TIMESTAMP: Final = -3
 NOT_YET: Final = agreement.COORDINATOR_ERRORS | {19, 51}
-"""Also a transaction whose end is still being written; and not enough replicas, as Kafka tells a producer to which its
-coordinator has given one of the others.
+"""These codes include a transaction whose end is still being written; and not enough replicas, as Kafka tells a
+producer to which its coordinator has given one of the others.
 """
 PATIENCE: Final = 30.0
 

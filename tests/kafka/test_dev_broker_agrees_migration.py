@@ -49,7 +49,7 @@ class Classic:
         )
 
     async def sync(self, given: bytes | None = None, **changes: Any) -> Any:
-        """Its partitions, which it has from then on; as the leader it gives itself some."""
+        """The member's partitions, which it has from then on; as the leader it gives itself some."""
         assignments = [] if given is None else [{"member_id": self.member_id, "assignment": given}]
         fields = {
             "group_id": self.topic,

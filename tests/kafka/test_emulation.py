@@ -114,7 +114,7 @@ async def test_the_emulation_of_3_9_answers_as_3_9_does(
 
 
 def test_the_table_agrees_with_the_jars_of_each_release(tmp_path: Path) -> None:
-    """By one program, compiled once."""
+    """One program, compiled once, asks all jars."""
     releases = ("2.8.2", OLDER, "4.1.0")
     try:
         jars = [fetch_jars(release) for release in releases]

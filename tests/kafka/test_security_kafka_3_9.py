@@ -22,7 +22,7 @@ from tests.oracle import read_back
 from tests.sessions import send_over_sessions
 
 VERSION = "3.9.1"
-"""Which .ci/tests fetches, too."""
+"""``.ci/tests`` fetches this version, too."""
 
 WITHOUT_KDC = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 WAYS = [("SSL", None), ("MTLS", None), *(("SASL_SSL", mechanism) for mechanism in (*WITHOUT_KDC, "GSSAPI"))]
@@ -118,7 +118,7 @@ async def test_a_client_that_does_not_get_in_is_told_so(
 async def test_sessions_of_every_mechanism_are_renewed_under_load(
     kafka_3_9: ApacheKafka, topic: str, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """For four of them; the minute is 4.x's."""
+    """Four sessions of each are enough; the minute is tested on 4.x."""
     assert kafka_3_9.security is not None
     mechanisms = kafka_3_9.security.listeners["SASL_SSL"].mechanisms
     if "GSSAPI" in mechanisms:

@@ -89,8 +89,8 @@ def assert_nothing_is_left(ports: Collection[int]) -> None:
 
 
 def next_timer() -> float:
-    """When the first of our timers on the running loop is due, in loop time; infinity if there is none, or
-    on uvloop.
+    """The time at which the first of our timers on the running loop is due, by the loop; infinity without one, or on
+    uvloop.
     """
     timers = getattr(asyncio.get_running_loop(), "_scheduled", ())
     return min((each.when() for each in timers if not each.cancelled() and is_ours(each)), default=math.inf)

@@ -84,7 +84,7 @@ async def test_cancelled_while_waiting_for_room_is_never_sent_and_gives_its_plac
 
 
 async def test_a_large_record_that_gives_up_lets_small_ones_in_at_once(cluster: Cluster) -> None:
-    """They fit; only the line kept them out. Nothing else has to happen for them to be let in."""
+    """The small ones fit; only the line kept them out. Nothing else has to happen for them to be let in."""
     topic = await cluster.create_topic()
     async with cluster.producer(**SMALL) as producer:
         await producer.send(topic, b"first")
@@ -354,7 +354,7 @@ async def test_the_senders_end_fails_pending_records_at_once_and_later_ones_too(
 
 
 async def test_whichever_task_of_ours_is_cancelled_nothing_hangs(cluster: Cluster) -> None:
-    """Also the task that connects: the next attempt is another one."""
+    """The cancelled task may also be the one that connects: the next attempt has another."""
     topic = await cluster.create_topic()
     async with cluster.producer(max_block_ms=20_000) as producer:
         await producer.send(topic, b"first")
@@ -474,7 +474,7 @@ async def test_waiters_that_are_cancelled_in_any_order_leave_every_byte(cluster:
 
 
 async def test_a_stream_of_small_records_does_not_starve_a_large_one(cluster: Cluster) -> None:
-    """As many as it takes wait behind it, and new ones come as fast as old ones are delivered."""
+    """As many small records as fit into its room wait behind it, and new ones come as fast as old ones leave."""
     topic = await cluster.create_topic()
     is_in = asyncio.Event()
     after = 0

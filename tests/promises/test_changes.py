@@ -33,7 +33,7 @@ def numbered(first: int, end: int) -> list[bytes]:
 
 
 async def test_a_topic_deleted_and_made_again_is_written_on_in_order(cluster: Cluster) -> None:
-    """Its sequences begin again: the new partition knows nothing of us, and offsets start at 0."""
+    """Our sequences begin again: the new partition knows nothing of us, and offsets start at 0."""
     topic = await cluster.create_topic()
     async with cluster.producer(**QUICK) as producer, TopicAdmin(cluster.direct_servers) as admin:
         for value in numbered(0, 20):

@@ -176,7 +176,7 @@ def loopless_servers() -> Any:
 
 
 async def test_time_that_stands_still_stops_nothing(cluster: Cluster) -> None:
-    """Not even where freezegun stops the loop's own clock."""
+    """Nothing stops even where freezegun stops the loop's own clock."""
     topic = await cluster.create_topic()
     async with cluster.producer() as producer:
         await producer.send(topic, b"before")  # a fresh Apache Kafka has to be asked twice for a producer id

@@ -207,7 +207,7 @@ async def test_a_tight_loop_of_enqueue_lets_others_run(outside: Outside) -> Call
 @pytest.mark.parametrize("memory", [32 << 20, 1 << 20])
 @never_holds_the_loop
 async def test_many_tasks_that_each_await_never_hold_the_loop(outside: Outside, memory: int) -> CallbackLog:
-    """With room for all, and with room for a thirtieth of them, so that they wait in line."""
+    """There is room for all, or for a thirtieth of them, so that the others wait in line."""
     producer, topic = outside.producer(buffer_memory=memory), await outside.new_topic()
     await started(producer, topic)
     with unhindered() as log:
@@ -317,7 +317,7 @@ async def test_records_that_expire_together_do_not_hold_the_loop(outside: Outsid
 async def test_a_tls_handshake_and_an_authentication_do_not_hold_the_loop(
     secure_kafka: ApacheKafka, listener: str
 ) -> CallbackLog:
-    """With a trust store as large as a system's, and a password that is hashed 4,096 times."""
+    """The trust store is as large as a system's, and the password is hashed 4,096 times."""
     security = secure_kafka.security
     assert security is not None
     assert security.certificates is not None
@@ -340,7 +340,7 @@ async def test_a_tls_handshake_and_an_authentication_do_not_hold_the_loop(
 
 
 async def test_every_future_resolves_on_its_loops_thread(cluster: Cluster) -> None:
-    """Also those whose batches were compressed in other threads, and those that failed."""
+    """That holds for futures whose batches were compressed in other threads, and for failed ones."""
     topic = await cluster.create_topic(partitions=2)
     here = threading.get_ident()
     told: list[int] = []

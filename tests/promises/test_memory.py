@@ -108,7 +108,7 @@ async def test_ten_thousand_partitions_hold_no_more_than_their_share(dev_cluster
 
 
 async def test_a_record_larger_than_a_batch_has_one_of_its_own(cluster: Cluster) -> None:
-    """With and without a key, also as the first, and when there is room for one only."""
+    """A record with and without a key, also the first one, and when there is room for one only."""
     topic = await cluster.create_topic(partitions=3)
     small = {"buffer_memory": 20_000, "max_request_size": 20_000, "batch_size": 4_000}
     async with cluster.producer(**small) as producer:
@@ -235,7 +235,7 @@ async def test_gathered_sends_cost_the_same_each_however_many_there_are(
 
 
 async def test_a_waiting_send_has_fewer_collectable_objects_than_a_waiting_task(dev_cluster: Cluster) -> None:
-    """Its walk makes the 32,000th of gathered sends dearer than the first. Nothing of ours is: a
+    """The collector's walk makes the 32,000th of gathered sends dearer than the first. Nothing of ours is: a
     future, and the iterator that awaits it, are two things more than our waiter."""
     if not aiokafkapy.compiled:
         pytest.skip("interpreted objects are always tracked")

@@ -130,7 +130,7 @@ async def test_duplicate_sequence_number_is_success(cluster: Cluster) -> None:
 
 
 async def test_a_batch_that_expired_unsent_leaves_no_gap(cluster: Cluster) -> None:
-    """It was never given a sequence: nothing is bumped, and the next batch follows the last one written."""
+    """The batch was never given a sequence: nothing is bumped, and the next batch follows the last one written."""
     topic = await cluster.create_topic(partitions=2)
     async with cluster.producer(**SHORT) as producer:
         await asyncio.gather(*(producer.send(topic, b"before", partition=n) for n in range(2)))

@@ -184,7 +184,7 @@ async def test_a_leader_hint_is_used_without_asking_for_metadata(cluster3: Clust
 
 
 async def _prepare_to_move_the_leader(cluster: Cluster, topic: str) -> None:
-    """On Apache Kafka: let a node lead that is not the preferred one, so that an election changes it."""
+    """On Apache Kafka, let a node lead that is not the preferred one, so that an election changes the leader."""
     if isinstance(cluster, ApacheCluster):
         preferred = await cluster.leader_of(topic)
         await cluster.kafka.stop(preferred)
@@ -346,7 +346,7 @@ async def test_a_hundred_thousand_records_of_a_thousand_partitions_request_metad
 
 
 async def test_an_admins_change_goes_to_the_next_controller_when_one_is_lost() -> None:
-    """It waited for the old one until its time was over, while it knew the next one."""
+    """The admin waited for the old controller until its time was over, while it knew the next one."""
     async with DevBroker(nodes=3) as broker, TopicAdmin(broker.bootstrap_servers) as admin:
         await admin.create("first")
         controller = admin.metadata.cluster.controller

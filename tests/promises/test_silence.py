@@ -79,8 +79,9 @@ async def test_a_leader_that_never_answers_costs_its_own_partitions_one_time_out
 async def test_a_broker_that_never_answers_a_request_for_any_broker_is_not_asked_again(
     cluster3: Cluster, api: ApiKey
 ) -> None:
-    """After one time-out another one is asked, although the first goes on accepting connections. While it is known by
-    its bootstrap address, it may be asked a second time by its id: nobody knows then that both are one."""
+    """After one time-out another broker is asked, although the first goes on accepting connections. While the first is
+    known by its bootstrap address, it may be asked a second time by its id: nobody knows then that both are one.
+    """
     topic, leaders = await three_leaders(cluster3)
     later = await cluster3.create_topic()
     mute = Mute(cluster3, api)

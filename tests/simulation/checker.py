@@ -118,7 +118,7 @@ def _is_spooled(record: Sent) -> bool:
 
 
 def _told_of_spooled(record: Sent, places: Sequence[Place]) -> Place:
-    """It has no offset, and no partition if none was chosen."""
+    """The place that a spooled record was told: it has no offset, and no partition if none was chosen."""
     assert isinstance(record.outcome, RecordMetadata)
     if record.outcome.partition < 0 and places:
         return places[0]
@@ -141,7 +141,9 @@ def _in_order(sent: Sequence[Sent], places: Mapping[bytes, Sequence[Place]], spo
 def _check_repetitions(
     sent: Sequence[Sent], places: Mapping[bytes, Sequence[Place]], spooled: Spooled
 ) -> Iterator[str]:
-    """As many as the producers have said, at most; all that a disk took no mark for may be there again."""
+    """Records are repeated as often as the producers have said, at most; those without a mark on disk may all be
+    repeated.
+    """
     if spooled.is_unmarked:
         return
     again = {_name(record): places[record.value] for record in sent if len(places.get(record.value, ())) > 1}

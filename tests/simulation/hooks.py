@@ -112,7 +112,7 @@ class Hooks:
     # the hooks' work
 
     def choose(self, topic: str, key: Any, value: Any, original: Any, cluster: Any) -> Any:
-        """In a partitioner's place."""
+        """Stands in for a partitioner."""
         sent = self._record(value)
         if sent is None:
             self._find(f"a partitioner was given a {type(value).__name__}, which is not what was serialized")
@@ -139,7 +139,7 @@ class Hooks:
         return chosen
 
     def serialize(self, part: str, way: str, data: Any) -> Any:
-        """In a serializer's place. Only a value's effect is visible in its record."""
+        """Stands in for a serializer. Only a value's effect is visible in its record."""
         sent = self._record(data) if part == "value" else None
         plain = data.value if isinstance(data, Data) else data
         if way == "sync":
@@ -157,7 +157,7 @@ class Hooks:
         return chance.choice(NO_BYTES)
 
     def intercept(self, way: str, record: ProducerRecord) -> Any:
-        """In the place of an interceptor's ``on_send``."""
+        """Stands in for an interceptor's ``on_send``."""
         sent = self._record(record.value)
         if sent is None or self.is_calm or sent.is_calm:
             return record

@@ -142,7 +142,7 @@ class Scenario:
         return tuple(FAULTS)
 
     def _options(self) -> list[dict[str, Any]]:
-        """Those of each producer."""
+        """The options of each producer."""
         return [producer_options(self._chance) for _ in range(self._chance.choice((1, 1, 2)))]
 
     async def _new_workload(self, number: int, options: dict[str, Any], hooks: Hooks) -> Workload:

@@ -36,7 +36,7 @@ class SimulatedDisk:
         self._deaths: dict[Path, tuple[int, Callable[[Path], object]]] = {}
 
     def new_folder(self) -> Path:
-        """One that is not there yet."""
+        """A folder that is not there yet."""
         if self._root is None:
             self._root = Path(tempfile.mkdtemp(prefix="simulated-disk-"))
         self._folders += 1

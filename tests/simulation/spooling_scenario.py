@@ -29,7 +29,7 @@ FULL_DISK = "full disk"
 WAYS_OF_OUTAGES = ("stop node", "refuse", "silence")
 """The kinds of faults that hit all brokers at once."""
 SHARE_OF_OUTAGES = 8
-"""So many times as often as any other fault."""
+"""The frequency of outages, in times that of any other fault."""
 
 
 class SpoolingScenario(Scenario):

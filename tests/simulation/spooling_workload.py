@@ -152,7 +152,7 @@ class SpoolingWorkload(Workload):
         self.producer = self._make_producer(self.folder)
 
     async def _live(self) -> None:
-        """Until the end of this process."""
+        """Run this process to its end."""
         chance, died = self._chance, self._loop.create_future()
         ending = chance.choice(("close", "close at once", "kill", "kill", "kill in a write", "kill in a write"))
         if ending == "kill in a write":
@@ -177,7 +177,7 @@ class SpoolingWorkload(Workload):
             await asyncio.wait(self._children)
 
     def _die(self, died: asyncio.Future[None], copy: Path) -> None:
-        """The process is no more."""
+        """The process dies."""
         for sent in self.sent:
             sent.is_lost = sent.is_cancelled = sent.outcome is None or sent.is_lost
         self._dead.append(self.producer)

@@ -35,7 +35,7 @@ from .scenario import Scenario
 from .workload import Sent
 
 CPU_SECONDS = 10
-"""For seeds, each time the tests run: some eighty. ``make soak`` does more."""
+"""The CPU for seeds, each time the tests run: some eighty seeds. ``make soak`` does more."""
 FEWEST_SEEDS = 20
 SECONDS = 1_200
 """Seconds after which a process counts as hung, on a busy machine."""
@@ -166,7 +166,9 @@ def let_in_the_last_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def let_an_error_of_a_partitioner_escape(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From inside ``data_received``, where it ends a connection and leaves the others of its topic waiting."""
+    """The error escapes inside ``data_received``, where it ends a connection and leaves the topic's other records
+    waiting.
+    """
 
     def let_in(self: Admission, state: TopicState, record: PendingRecord, now: float) -> bool:
         if not state.partition_count:
@@ -318,7 +320,7 @@ def test_a_loop_that_turns_without_end_is_found() -> None:
 
 @pytest.mark.parametrize("has_timers", [False, True])
 def test_a_hang_is_found(has_timers: bool) -> None:
-    """Also where timers come for ever, as they do in every producer."""
+    """A hang is found even if timers come for ever, as they do in every producer."""
     loop = SimulatedLoop(lambda: 0.0)
 
     def come_again() -> None:

@@ -23,7 +23,7 @@ __all__ = ["TransactionalScenario"]
 LONGEST_TRANSACTION = 61.0
 """Seconds after which the brokers have ended all that was left open."""
 FAULTS_THAT_MAY_FENCE = ("fatal error", "error of a new batch", "expire transactions")
-"""Whose errors a producer may take for the end of its own."""
+"""The faults whose errors a producer may take for its own end."""
 
 
 class TransactionalScenario(Scenario):

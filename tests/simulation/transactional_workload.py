@@ -89,7 +89,7 @@ class TransactionalWorkload(Workload):
         starts_at: float,
         find: Callable[[str], None],
     ) -> None:
-        """It begins ``starts_at`` seconds after ``run``."""
+        """The user begins ``starts_at`` seconds after ``run``."""
         super().__init__(number, make_producer(), chance, partitions, duration, hooks)
         self.group_id = group_id
         self.tried: list[Tried] = []

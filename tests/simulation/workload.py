@@ -308,7 +308,7 @@ class Workload:
             await begun
 
     async def _send_in_bulk(self, sent: Sent, place: dict[str, Any]) -> None:
-        """With a record behind it that is as it should be."""
+        """Send it in a ``send_many``, with a correct record behind it."""
         self._bulks += 1
         sent.bulk = self._bulks
         batch = [sent, self._new(self._bulks)]

@@ -173,7 +173,7 @@ class Broker:
         self.bootstrap_servers = self.dev.bootstrap_servers
 
     def call(self, function: Callable[[DevBroker], T]) -> T:
-        """For calls on the broker's own loop: ``broker.call(lambda dev: dev.controls.clear())``."""
+        """Call a function on the broker's own loop: ``broker.call(lambda dev: dev.controls.clear())``."""
         return self._thread.call(lambda: function(self.dev))
 
     def create_topic(self, name: str, partitions: int = 1, **options: Any) -> None:

@@ -99,7 +99,7 @@ class _End:
             raise LookupError("a fault of the rows' own")
 
     async def send_tables(self, *arguments: Any) -> Any:
-        """That of the product, and the step after it."""
+        """The product's ``send_tables``, and the step after it."""
         written = await send_tables(*arguments)
         self.at("its rows are acknowledged")
         return written

@@ -40,7 +40,7 @@ __all__ = ["Pipeline", "driver", "running", "wait_until"]
 SIZE = 1_000
 """Bytes of a value: an Arrow batch is more than stays in a buffer between Spark and its workers."""
 MARK = "AIOKAFKAPY_TEST_PIPELINE"
-"""In the environment of every process of a driver that is killed, so that they can be found."""
+"""The mark in the environment of every process of a driver that is killed, so that they can be found."""
 
 
 class Pipeline:

@@ -60,7 +60,7 @@ def cluster(folder: Path) -> Iterator[str]:
 
 
 def wait_for(port: int) -> None:
-    """Until somebody listens."""
+    """Wait until a program listens at the port."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:

@@ -130,7 +130,7 @@ def test_a_query_that_is_stopped_in_mid_batch_writes_each_row_once(
 
 
 def test_a_node_that_is_killed_in_mid_stream_writes_each_row_once(spark: SparkSession, once: Pipeline) -> None:
-    """It coordinates the transaction that is open, and leads a partition of the rows."""
+    """The node coordinates the transaction that is open, and leads a partition of the rows."""
     with running(spark, once) as query:
         once.wait_until_halted()
         victim = once.kill_the_coordinator()

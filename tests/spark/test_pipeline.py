@@ -77,7 +77,7 @@ class Watched:
         self.apis: set[str] = set()
 
     def run(self, *arguments: str) -> dict[str, Any]:
-        """Its report."""
+        """Run the program; returns its report."""
         command = [sys.executable, "-m", "aiokafkapy", *arguments]
         said: list[str] = []
         looking: list[threading.Thread] = []

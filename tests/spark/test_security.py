@@ -45,7 +45,7 @@ def secured(loop_thread: LoopThread, certificates: TestCertificates) -> Iterator
 
 
 def options_of(secured: Broker, certificates: TestCertificates, **more: str) -> dict[str, str]:
-    """As the connector has them."""
+    """The options by the connector's names."""
     return {
         "kafka.bootstrap.servers": secured.bootstrap_servers,
         "kafka.security.protocol": "SASL_SSL",
@@ -120,7 +120,7 @@ def test_no_secret_is_shown_by_spark_s_pages_of_a_query(
 def test_no_secret_is_in_spark_s_interface_event_log_or_checkpoints(
     secured: Broker, certificates: TestCertificates, tmp_path: Path
 ) -> None:
-    """By an application of its own, with the one setting that the documentation asks for."""
+    """An application of its own has the one setting that the documentation asks for."""
     setting = re.search(r"^(spark[.]sql[.]redaction[^=]+)=(.+)$", (ROOT / "docs/spark.md").read_text(), re.MULTILINE)
     assert setting is not None
     for topic in ("ui-in", "ui-out"):

@@ -59,7 +59,9 @@ def test_a_micro_batch_that_failed_is_written_after_a_restart(lines: Lines, brok
 def test_a_committed_micro_batch_that_is_run_again_is_written_once(
     lines: Lines, kafka: ApacheKafka, broker: Broker, read_back: Any, topic: str, once: bool
 ) -> None:
-    """As after a driver that died between the sink's commit and the checkpoint's; without the option, twice."""
+    """A driver that dies between the sink's commit and the checkpoint's leaves this; without the option, rows come
+    twice.
+    """
     broker.run(kafka.create_topic(topic, partitions=2))
     options = {"exactlyOnce": "true", "exactlyOnceTopic": f"{topic}-markers"} if once else {}
     lines.add("1", range(50))

@@ -99,7 +99,7 @@ def run_views(session: SparkSession, number: int, reading: Mapping[str, str], sh
 def run_stream(
     session: SparkSession, reading: Mapping[str, str], writing: Mapping[str, str], checkpoint: Path, shown: Shown
 ) -> None:
-    """From topic to topic, and once into a topic that is refused."""
+    """Run a stream from topic to topic, and once into a topic that is refused."""
     rows = session.readStream.format(FORMAT).options(**reading).load().select("value")
     for topic in (writing["topic"], "no such topic"):
         options = {**writing, "topic": topic, "checkpointLocation": str(checkpoint / topic)}
@@ -115,7 +115,7 @@ def run_stream(
 
 
 def keep_plans(frame: DataFrame, name: str, shown: Shown) -> None:
-    """As ``explain`` prints them, and as an error's text has them."""
+    """Keep the plans as ``explain`` prints them, and as an error's text has them."""
     machine = frame.sparkSession._jvm
     assert machine is not None
     execution, utilities = frame._jdf.queryExecution(), machine.PythonSQLUtils

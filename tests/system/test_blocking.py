@@ -68,7 +68,7 @@ class TestSendFromThread:
     async def test_threads_whose_first_calls_meet_share_one_line(
         self, broker: DevBroker, producer: KafkaProducer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Or a thread's second record is in another line than its first, and may overtake it."""
+        """Otherwise a thread's second record is in another line than its first, and may overtake it."""
         other_sends, goes_on = threading.Event(), threading.Event()
         sent: list[Any] = []
 
@@ -102,7 +102,7 @@ class TestSendFromThread:
         assert await values(broker) == [b"here", b"first", b"second"]
 
     async def test_order_is_kept_when_some_wait(self, broker: DevBroker) -> None:
-        """For metadata at first, for an async serializer, and for room."""
+        """Records wait for metadata at first, for an async serializer, and for room."""
 
         async def slowly(value: int) -> bytes:
             await asyncio.sleep(0.001)
@@ -358,7 +358,7 @@ class TestBlockingProducer:
         assert {str(error) for error in told} == {"of an interceptor", "of a callback"}
 
     async def test_each_of_two_closes_waits(self, broker: DevBroker) -> None:
-        """Or the end of the program would go on while a daemon thread still closes."""
+        """Otherwise the end of the program would go on while a daemon thread still closes."""
         producer = BlockingProducer(broker.bootstrap_servers)
         await in_thread(producer.start)
         broker.controls.stall_connections()
@@ -404,7 +404,7 @@ class TestBlockingProducer:
     async def test_threads_whose_first_calls_meet_share_one_start_and_its_error(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Or the last of them would wait ``max_block_ms`` for each of the others."""
+        """Otherwise the last of them would wait ``max_block_ms`` for each of the others."""
         begun = threading.Event()
         waiting: list[None] = []
         starts: list[errors.KafkaError] = []

@@ -106,7 +106,7 @@ class Writer:
         return batch(self.producer_id, number * 10, self.values(number))
 
     async def run(self, node: Node) -> None:
-        """Until the connection ends."""
+        """Send until the connection ends."""
         async with RawClient(node) as client:
             try:
                 for _ in range(3):

@@ -413,7 +413,7 @@ def test_a_broker_with_tls_and_users_prints_the_options_of_clients() -> None:
 
 
 async def send_and_be_refused(properties: dict[str, str]) -> None:
-    """With the password a record arrives, and with another one nobody comes in."""
+    """With the password a record arrives; with another one the client is refused."""
     async with KafkaProducer(config=ProducerConfig.from_properties(properties)) as producer:
         assert (await producer.send("t", b"hello")).offset == 0
     with pytest.raises(SaslAuthenticationFailedError):

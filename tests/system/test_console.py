@@ -543,7 +543,7 @@ async def test_stopping_the_broker_ends_open_streams_and_frees_the_port(broker: 
 
 
 async def test_a_page_that_goes_away_leaves_no_connection_to_the_cluster(broker: DevBroker) -> None:
-    """It had two readers, and the second one, for the outcomes of transactions, stayed for good."""
+    """A page had two readers, and the second one, for the outcomes of transactions, stayed for good."""
 
     def connections() -> set[object]:
         return {connection for _, connection in broker.connections()}
@@ -596,7 +596,7 @@ async def test_without_a_console_no_request_is_watched() -> None:
 async def test_ten_thousand_records_a_second_hold_neither_the_broker_nor_its_readers(
     broker: DevBroker, page: httpx.AsyncClient
 ) -> None:
-    """With three pages open, one of them with a filter: every record is delivered at that pace, and all are counted."""
+    """Three pages are open, one of them with a filter: every record is delivered at that pace, and all are counted."""
     streams = [
         events(page, "api/live", view="requests"),
         events(page, "api/follow", topic="orders"),

@@ -34,7 +34,7 @@ def certificates() -> Iterator[TestCertificates]:
 
 @pytest.fixture
 async def broker(certificates: TestCertificates) -> AsyncIterator[DevBroker]:
-    """One that wants TLS and a password."""
+    """A broker that wants TLS and a password."""
     options = certificates.server_options()
     del options["security_protocol"]
     async with DevBroker(listeners={"SASL_SSL": "127.0.0.1:0"}, sasl_users=USERS, **options) as broker:

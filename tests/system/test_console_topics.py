@@ -69,7 +69,7 @@ async def until_note(messages: AsyncGenerator[Any, None], note: str) -> None:
 
 
 async def test_the_rest_is_read_where_a_partition_has_no_leader(broker: DevBroker, cluster: ClusterSource) -> None:
-    """It was an error, after a minute: just when one wants to look."""
+    """The view was an error, after a minute: just when an operator wants to look."""
     await write(broker, {"a": 0, "b": 1, "c": 2})
     broker.controls.set_leader(TOPIC, 1, None)
     page: Any = await read_page(cluster, asked(**{"from": "earliest"}), None, 10)

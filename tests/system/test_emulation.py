@@ -104,7 +104,7 @@ async def test_our_producer_logs_in_to_event_hubs() -> None:
 
 @pytest.mark.parametrize("version", release_names())
 async def test_the_doctor_recognizes_each_release(version: str) -> None:
-    """It knows the levels of features, or the versions of Produce and Fetch, by tables of its own."""
+    """The doctor has tables of the levels of features, and of the versions of Produce and Fetch."""
     newest = emulation_of(version).apis[ApiKey.API_VERSIONS][1]
     async with DevBroker(version=version) as broker, RawClient(broker.nodes[0]) as client:
         software = {"client_software_name": "doctor", "client_software_version": "1"}

@@ -28,7 +28,7 @@ def copier() -> Path:
 
 @pytest.mark.timeout(400)
 async def test_its_session_copies_each_record_once(copier: Path) -> None:
-    """In both versions of transactions."""
+    """The session runs in both versions of transactions."""
     for version in get_args(Version):
         await _copies(copier, transaction_version=version)
 

@@ -70,7 +70,9 @@ async def test_connections_made_too_fast_wait_and_are_served_at_the_rate() -> No
 
 
 async def test_clients_that_never_read_cost_one_answer_each() -> None:
-    """They ask for hundreds of megabytes. The broker holds only the part of one answer that the kernel did not take."""
+    """The clients ask for hundreds of megabytes. The broker holds only the part of one answer that the kernel did not
+    take.
+    """
     async with DevBroker(socket_send_buffer_bytes=4096) as broker:
         for number in range(100):
             broker.create_topic(f"a-topic-with-quite-a-long-name-{number}", partitions=10)
@@ -111,7 +113,7 @@ async def test_clients_that_drip_cost_no_more_than_the_bytes_they_sent() -> None
 
 
 async def test_clients_that_send_drop_by_drop_still_count_as_idle() -> None:
-    """It is whole requests that keep a connection."""
+    """Only whole requests keep a connection."""
     async with DevBroker(connections_max_idle_ms=300) as broker:
         slow = [await connected(broker) for _ in range(20)]
         for each in slow:

@@ -338,7 +338,7 @@ class TestTap:
         assert (tap.is_closed, tap.missed, "secret" in str(frames)) == (True, 0, False)
 
     async def test_a_capture_has_every_byte_that_the_broker_read(self, broker: DevBroker, tmp_path: Path) -> None:
-        """But for the first connection's, which was there before."""
+        """The bytes of the first connection, which was there before, are not in it."""
         path = tmp_path / "wire.pcapng"
         async with KafkaProducer(broker.bootstrap_servers, transactional_id="x", linger_ms=0) as producer:
             with producer.tap(path, payloads=True):

@@ -37,7 +37,7 @@ MODES = pytest.mark.parametrize("mode", [{}, {"transactional_id": "service"}], i
 
 @pytest.fixture
 def broker(kafka_broker: DevBroker) -> DevBroker:
-    """With the topic ``t`` of one partition."""
+    """A broker with the topic ``t`` of one partition."""
     kafka_broker.create_topic("t", 1)
     return kafka_broker
 
@@ -435,7 +435,7 @@ class TestOutages:
 async def test_partitions_that_a_transaction_may_not_have_hold_their_topic(
     error: type[errors.KafkaError], topic: str, held: str, beside: list[bytes], tmp_path: Path, broker: DevBroker
 ) -> None:
-    """Before transaction.version 2 they are added by a request of their own, and its error was of no record."""
+    """Before transaction.version 2 partitions are added by a request of their own, and its error was of no record."""
     broker.create_topic("other", 1)
     broker.create_topic("aiokafkapy-outbox", 1, config={"cleanup.policy": "compact"})
 
@@ -482,7 +482,7 @@ async def test_a_take_over_that_is_cancelled_closes_the_producers_that_it_had(
 
 @pytest.mark.parametrize("steps", range(1, 4))
 async def test_closing_that_is_cancelled_leaves_no_producer_open(steps: int, kafka_broker: DevBroker) -> None:
-    """After one step its tasks are there, and none has begun: as when a relay is stopped that is just ending."""
+    """After one step the tasks are there, and none has begun: as when a relay is stopped that is just ending."""
     config = ProducerConfig(bootstrap_servers=kafka_broker.bootstrap_servers, **QUICK)
     publisher = TransactionalPublisher(config, "service", "markers", "stop")
     await publisher.take_over([0, 1])
@@ -497,7 +497,7 @@ async def test_closing_that_is_cancelled_leaves_no_producer_open(steps: int, kaf
 
 @pytest.mark.parametrize("who", ["the broker", "the producer"])
 async def test_a_batch_whose_marker_is_too_large_is_halved(tmp_path: Path, broker: DevBroker, who: str) -> None:
-    """It was tried again as it was, and its shard published nothing any more."""
+    """The batch was tried again as it was, and its shard published nothing any more."""
     limit: dict[str, Any] = {"max_message_bytes": 2_000} if who == "the broker" else {}
     broker.create_topic("aiokafkapy-outbox", 1, config={"cleanup.policy": "compact"}, **limit)
     options: dict[str, Any] = {} if limit else {"max_request_size": 2_000}
@@ -657,7 +657,7 @@ class TestLife:
 
 
 class TestSqlite:
-    """For databases in a file only."""
+    """The tests for databases in a file only."""
 
     async def test_a_service_that_writes_for_long_delays_the_relay_and_costs_nothing(
         self, outbox: TestOutbox, broker: DevBroker

@@ -128,7 +128,7 @@ async def shop(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 
 @pytest.fixture
 def broker(kafka_broker: DevBroker) -> DevBroker:
-    """With the topic ``t`` of one partition."""
+    """A broker with the topic ``t`` of one partition."""
     kafka_broker.create_topic("t", 1)
     return kafka_broker
 

@@ -17,7 +17,7 @@ from tests.waiting import until
 
 @pytest.fixture
 def broker(kafka_broker: DevBroker) -> DevBroker:
-    """With the topic ``t`` of one partition."""
+    """A broker with the topic ``t`` of one partition."""
     kafka_broker.create_topic("t", 1)
     return kafka_broker
 
@@ -39,7 +39,7 @@ async def test_a_commit_wakes_the_relay_at_once(
 async def test_the_server_notices_within_a_minute_that_a_relays_host_is_gone(
     postgresql: PostgreSQL, broker: DevBroker
 ) -> None:
-    """It kept the session, and with it the locks, by the system's keep-alive of two hours."""
+    """The server kept the session, and with it the locks, by the system's keep-alive of two hours."""
     async with opened_outbox(postgresql) as outbox, outbox.relay(broker.bootstrap_servers) as running:
         await until(lambda: running.statistics().is_connected)
         found = {}

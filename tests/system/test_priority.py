@@ -32,7 +32,7 @@ def values(broker: DevBroker, topic: str) -> list[bytes | None]:
 
 
 async def full_producer(broker: DevBroker, **options: Any) -> KafkaProducer[Any, Any]:
-    """Its buffer is full, and nothing leaves by itself."""
+    """A producer whose buffer is full, and whose records do not leave by themselves."""
     options = {"buffer_records": FULL, "linger_ms": 30_000, **options}
     producer = KafkaProducer[Any, Any](broker.bootstrap_servers, **options)
     await producer.start()

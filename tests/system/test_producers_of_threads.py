@@ -43,7 +43,7 @@ async def in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:
 
 
 async def in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
-    """As ``asyncio.to_thread``, which has a bounded number of threads."""
+    """Run it in a thread, like ``asyncio.to_thread``, whose number of threads is bounded."""
     outcome: Future[Any] = Future()
 
     def run() -> None:

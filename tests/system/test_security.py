@@ -219,7 +219,7 @@ async def test_an_ended_session_costs_a_retry_and_no_record(certificates: TestCe
 
 
 async def test_a_renewal_behind_a_slow_request_writes_nothing_twice() -> None:
-    """Without idempotence: the connection ended while the broker was still at work, again and again."""
+    """The producer is not idempotent: the connection ended while the broker was still at work, again and again."""
     users = {"alice": "alice-secret"}
     async with DevBroker(
         listeners={"SASL_PLAINTEXT": "127.0.0.1:0"}, sasl_users=users, connections_max_reauth_ms=1_300

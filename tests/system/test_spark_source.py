@@ -367,7 +367,7 @@ async def test_a_first_micro_batch_that_the_connector_planned_is_read_again(brok
 async def test_a_first_micro_batch_whose_start_is_unknown_is_reported(
     broker: DevBroker, driver_of: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It was planned with startingOffsets='earliest', which the query that goes on does not have."""
+    """The micro-batch was planned with ``startingOffsets='earliest'``, which the query that goes on does not have."""
     await send(broker, 0, 10)
     await send(broker, 1, 3)
     driver = driver_of()
@@ -654,7 +654,7 @@ async def test_spark_asks_a_stream_as_it_asks_any(broker: DevBroker) -> None:
 
 
 async def test_an_older_spark_asks_for_the_end_alone(broker: DevBroker) -> None:
-    """Before PySpark 4.2: neither a start nor a limit."""
+    """A Spark before PySpark 4.2 gives neither a start nor a limit."""
     await send(broker, 0, 5)
     given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t", "commitGroup": "g"}
     reader = KafkaStreamReader(given | {"startingOffsets": "earliest"})

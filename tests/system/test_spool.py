@@ -66,14 +66,14 @@ def segments(folder: Path) -> list[str]:
 
 
 async def drained(producer: KafkaProducer[Any, Any]) -> None:
-    """Until the spool is empty."""
+    """Wait until the spool is empty."""
     async with asyncio.timeout(20):
         while producer.statistics().spool_records:  # noqa: ASYNC110  # nobody tells of it
             await asyncio.sleep(0.005)
 
 
 async def disconnected(producer: KafkaProducer[Any, Any]) -> None:
-    """Until the producer has seen that the broker is gone: earlier records may be in a request, and in doubt."""
+    """Wait until the producer has seen that the broker is gone: earlier records may be in a request, and in doubt."""
     async with asyncio.timeout(10):
         while producer.statistics().connected_nodes:  # noqa: ASYNC110
             await asyncio.sleep(0)
@@ -273,7 +273,7 @@ async def test_tables_of_topics_with_unreachable_brokers_are_spooled_as_single_r
 async def test_a_table_waits_once_for_a_topic_that_nobody_takes_in_an_outage(
     broker: DevBroker, folder: Path, monkeypatch: pytest.MonkeyPatch, is_full: bool
 ) -> None:
-    """For metadata where the topic has no spool, for room where the spool is full."""
+    """It waits for metadata if the topic has no spool, for room if the spool is full."""
     pyarrow = pytest.importorskip("pyarrow")
     expired: list[str] = []
     expire = SpoolingAdmission.expire

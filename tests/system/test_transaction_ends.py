@@ -105,7 +105,7 @@ class TestOffsets:
 
     @pytest.mark.parametrize("version", [1, 2])
     async def test_a_request_that_comes_after_its_transaction_is_refused(self, version: int) -> None:
-        """Also where the next transaction sends offsets of the same group."""
+        """That holds even if the next transaction sends offsets of the same group."""
         async with DevBroker(nodes=2, transaction_version=version) as broker:
             broker.create_topic("t", 2)
             broker.controls.move_coordinator("g", 1)

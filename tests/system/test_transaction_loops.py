@@ -354,7 +354,7 @@ class TestConsumeTransformProduce:
     async def test_after_a_commit_whose_outcome_is_not_known(
         self, broker: DevBroker, producer: KafkaProducer, made: Made
     ) -> None:
-        """With another consumer, as the error says."""
+        """The test goes on with another consumer, as the error says."""
         words = await filled(broker, 60)
         async with (
             FaultProxy(broker.bootstrap_servers) as net,
@@ -446,7 +446,7 @@ class TestConsumeTransformProduce:
 
 
 class AnyConsumer:
-    """It has the methods of aiokafka's, and no group."""
+    """A consumer with the methods of aiokafka's, and no group."""
 
     async def getmany(self) -> dict[Any, Any]:
         """Nothing."""

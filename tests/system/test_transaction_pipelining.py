@@ -36,7 +36,7 @@ async def committed_so_far(broker: DevBroker) -> list[bytes | None]:
 
 
 async def in_the_commit(producer: KafkaProducer) -> asyncio.Task[None]:
-    """One that is under way, and has made its cut."""
+    """A commit that is under way, and has made its cut."""
     task = asyncio.create_task(producer.commit_and_begin_transaction())
     for _ in range(3):
         await asyncio.sleep(0)
@@ -201,7 +201,7 @@ async def test_a_caller_cancelled_in_one_that_fails_finds_it_aborted(
 
 
 async def test_records_that_wait_for_room_come_in_before_the_cut(broker: DevBroker) -> None:
-    """After it they might wait for the room of records that wait for the commit."""
+    """After the cut they might wait for the room of records that wait for the commit."""
     values = [b"%d" % n + b" " * 500 for n in range(40)]
     async with transactional(broker, buffer_memory=4_000, max_request_size=4_000) as producer:
         await producer.begin_transaction()

@@ -26,7 +26,7 @@ async def committed(broker: DevBroker, topic: str) -> list[bytes | None]:
 
 @pytest.mark.parametrize("version", [2, 1])
 async def test_javas_copier_copies_each_record_once(tool_server: ToolServer, version: Literal[1, 2]) -> None:
-    """Its producer, its consumer and its group's offsets, with transactions aborted at random."""
+    """The copier uses its producer, its consumer and its group's offsets, and aborts transactions at random."""
     async with DevBroker(transaction_version=version) as broker:
         broker.create_topic("in", 1)
         broker.create_topic("out", 1)

@@ -51,7 +51,7 @@ class KilledBroker:
         self.servers = f"127.0.0.1:{self._port}"
 
     async def start(self, *, holds: bool = False) -> None:
-        """It answers when this returns; ``holds``: it decides outcomes and writes no markers."""
+        """The broker answers when this returns; ``holds``: it decides outcomes and writes no markers."""
         arguments = [str(self._data_dir), str(self._port), str(self._version), "holds" if holds else ""]
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
         self._process = await asyncio.create_subprocess_exec(
@@ -62,7 +62,7 @@ class KilledBroker:
             assert await self._process.stdout.readline() == b"ready\n"
 
     async def kill(self) -> None:
-        """By SIGKILL."""
+        """Kill the process by SIGKILL."""
         process = self._process
         if process is not None and process.returncode is None:
             process.send_signal(signal.SIGKILL)

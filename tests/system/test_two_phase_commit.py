@@ -163,7 +163,7 @@ async def test_the_version_for_it_is_used_for_nothing_else(broker: DevBroker, op
 
 
 class TestRefusals:
-    """It is refused with the remedy where its promise cannot be kept."""
+    """Two-phase commit is refused with the remedy where its promise cannot be kept."""
 
     async def test_a_broker_that_has_it_disabled_is_refused(self) -> None:
         async with DevBroker() as broker:

@@ -45,7 +45,7 @@ class KafkaPythonMember(threading.Thread):
         self.failure: BaseException | None = None
 
     def run(self) -> None:
-        """Until it is told to leave."""
+        """Read and commit until it is told to leave."""
         try:
             while not self.is_leaving:
                 found = self.consumer.poll(timeout_ms=200)

@@ -83,7 +83,7 @@ class TestLife:
     async def test_tasks_that_end_in_the_child_of_a_fork_leave_the_parent_its_connections(
         self, broker: DevBroker, is_started: bool
     ) -> None:
-        """As ``asyncio.run`` ends them, when the child leaves it by ``sys.exit()``."""
+        """``asyncio.run`` ends the tasks so, when the child leaves it by ``sys.exit()``."""
         broker.create_topic("t", partitions=1)
         broker.controls.delay(ApiKey.METADATA, seconds=0.1)
         producer = KafkaProducer(broker.bootstrap_servers)

@@ -33,7 +33,7 @@ else:
 
 
 def _line(place: int, sent_ms: float, latency_ms: float, code: int = 200, error: str = "") -> str:
-    """As ``vegeta encode -to csv`` writes a request that was started so many ms after the beginning."""
+    """The line that ``vegeta encode -to csv`` writes for a request that was started so many ms after the beginning."""
     sent, latency = BEGAN + int(sent_ms * MILLISECOND), int(latency_ms * MILLISECOND)
     return f"{sent},{code},{latency},100,0,{error},,,{place},POST,http://127.0.0.1:1/records,"
 

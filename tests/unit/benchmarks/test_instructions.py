@@ -82,7 +82,7 @@ class TestCounts:
 
 
 class Valgrind:
-    """In the place of ``subprocess.run``: writes the files that callgrind would, for the command that it is given."""
+    """Stands in for ``subprocess.run``: writes the files that callgrind would, for the command that it is given."""
 
     def __init__(self, form: str = "compiled", returncode: int = 0) -> None:
         self.form = form

@@ -67,7 +67,7 @@ def test_a_coroutine_has_a_moment_to_end_by_itself(thread: LoopThread, monkeypat
 
 
 def test_the_caller_of_a_coroutine_that_the_loop_never_began_is_told_so(thread: LoopThread) -> None:
-    """Its start was queued as the loop was closed."""
+    """The coroutine's start was queued as the loop was closed."""
     late: list[Job[None]] = []
     close: Callable[[], None] = thread.loop.close
 

@@ -65,7 +65,7 @@ def test_options_of_librdkafka_that_are_understood_are_shown_by_our_name() -> No
 
 
 def test_an_options_variable_has_our_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As ``from_env`` reads it, so that the service that is explained starts."""
+    """Variables are read as by ``from_env``, so that the explained service starts."""
     monkeypatch.setenv("AIOKAFKAPY_QUEUE_BUFFERING_MAX_MS", "5")
     assert "unknown option 'queue_buffering_max_ms': write linger_ms" in run(code=2)
 

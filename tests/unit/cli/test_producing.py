@@ -13,7 +13,7 @@ from aiokafkapy.producer.records import RecordMetadata
 
 
 class Producer:
-    """Its deliveries end when the test says so."""
+    """A producer whose deliveries end when the test says so."""
 
     def __init__(self) -> None:
         self.deliveries: list[asyncio.Future[RecordMetadata]] = []

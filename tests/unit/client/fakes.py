@@ -61,7 +61,7 @@ class FakeLoop:
         return handle
 
     def run_in_executor(self, executor: None, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        """In a later turn, which is ``elsewhere``: without the waiting callers."""
+        """Run it in a later turn, which is ``elsewhere``: without the waiting callers."""
         future = self.real.create_future()
 
         def run() -> None:

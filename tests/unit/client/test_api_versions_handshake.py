@@ -54,7 +54,7 @@ class Setting:
         )
 
     def begin_anew(self) -> None:
-        """On a new connection: the last one has ended."""
+        """Begin on a new connection: the last one has ended."""
         state = self.nodes.states.get(1)
         if state is not None and state.state is not ConnectionState.CONNECTING:
             self.nodes.states.disconnected(1, 0.0)
@@ -62,7 +62,7 @@ class Setting:
         self.handshake.begin(self.connection, 0.0)
 
     def answer(self, body_version: int = 0, **fields: Any) -> None:
-        """To the last question."""
+        """Answer the last question."""
         version, _ = self.pipeline.asked[-1]
         entry = InFlightRequest(ClientRequest(1, ApiKey.API_VERSIONS), version, 0, None, 0.0, 30.0, is_internal=True)
         body: Any = build_response(ApiKey.API_VERSIONS, body_version, **fields)

@@ -80,7 +80,7 @@ class Mechanism:
 
 
 class TokenMechanism(Mechanism):
-    """As OAUTHBEARER: closed, it has no token any more, and callers that wait for one are refused."""
+    """A mechanism like OAUTHBEARER: closed, it has no token any more, and refuses callers that wait for one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -407,7 +407,7 @@ class TestRefused:
 
 
 class Unheeding(Mechanism):
-    """Its ``prepare`` goes on when it is cancelled, until ``is_ready``."""
+    """A mechanism whose ``prepare`` goes on when it is cancelled, until ``is_ready``."""
 
     async def prepare(self) -> None:
         self.prepared += 1

@@ -35,7 +35,7 @@ def refused(**options: Any) -> str:
 
 
 def test_the_defaults_are_kafkas() -> None:
-    """But for connections_max_idle_ms and client_id, as the module says."""
+    """The exceptions are ``connections_max_idle_ms`` and ``client_id``, as the module says."""
     config = ClientConfig(bootstrap_servers="h")
     options = config.model_dump(exclude={"bootstrap_servers", "client_id", "tcp_user_timeout_ms"})
     assert {name: value for name, value in options.items() if not name.startswith(("ssl_", "sasl_"))} == {

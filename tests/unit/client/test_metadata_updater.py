@@ -110,7 +110,7 @@ class Situation:
         self.maybe_update()
 
     def answer(self, *node_ids: int, **fields: Any) -> None:
-        """To the request that is on its way, if there is one."""
+        """Answer the request that is on its way, if there is one."""
         brokers = [{"node_id": node_id, "host": f"h{node_id}", "port": node_id} for node_id in node_ids]
         response = build_response(ApiKey.METADATA, 13, **{"brokers": brokers, "cluster_id": "c"} | fields)
         self.updater.handle_completed_response(MetadataAnswer(response), self.clock.time())

@@ -206,7 +206,7 @@ async def test_after_any_history_a_healthy_cluster_serves_again(
 async def test_after_any_history_metadata_that_is_wanted_comes(
     make_client: Callable[..., ClientUnderTest], cluster: FakeCluster, encoders: Encoders, seed: int
 ) -> None:
-    """Without the end of a connection, which has it asked for again."""
+    """It comes even if no connection ends, which would have it asked for again."""
     under_test = make_client(bootstrap="one:1,two:2,three:3", topics=["t"])
     history = History(seed, under_test, cluster, encoders)
     await history.run(40)

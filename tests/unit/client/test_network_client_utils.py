@@ -101,7 +101,7 @@ async def test_a_closed_client_ends_the_wait(client: Client) -> None:
 async def test_a_node_that_cannot_be_connected_to_is_given_up(
     cluster: FakeCluster, make_client: Callable[..., ClientUnderTest], reconnect_backoff_ms: int
 ) -> None:
-    """It waited for the whole time-out, while metadata had the next controller already."""
+    """A call waited for the whole time-out, while metadata had the next controller already."""
     backoff = {"reconnect_backoff_ms": reconnect_backoff_ms, "reconnect_backoff_max_ms": reconnect_backoff_ms}
     under_test = await make_client(**backoff).started()
     cluster[2].behaviour = "refuse"

@@ -156,7 +156,7 @@ async def test_one_whose_answer_has_begun_fails() -> None:
 
 @pytest.mark.parametrize(("seconds", "expected"), [(5, math.inf), (0, 0)])
 async def test_once_the_answer_has_begun_records_have_the_producer_s_time(seconds: float, expected: float) -> None:
-    """Not when the answer is replaced by 504: then the client was told that the time is over."""
+    """That does not hold for an answer that is replaced by 504: the client was told that the time is over."""
     left: list[float] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

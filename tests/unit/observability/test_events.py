@@ -82,7 +82,7 @@ assert "structlog" in sys.modules
 
 
 def test_an_event_of_one_thread_may_come_while_another_imports_structlog(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was seen without a GIL, where a producer's ``close()`` failed by it."""
+    """Without a GIL a producer's ``close()`` failed by this."""
     monkeypatch.setitem(sys.modules, "structlog", types.ModuleType("structlog"))  # of which nothing was run yet
     get_logger("aiokafkapy.quiet").debug("connection.closed")
 

@@ -94,7 +94,7 @@ class WithoutText(BaseException):
 
 
 def test_an_error_without_a_text_ends_here_too(caplog: pytest.LogCaptureFixture) -> None:
-    """It came out in the middle of a connection's work, which then waited for its time-out."""
+    """The error came out in the middle of a connection's work, which then waited for its time-out."""
     observers = Observers([Failing(WithoutText())], time.monotonic)
     assert observers.throttled is not None
     observers.throttled(THROTTLED)
@@ -128,7 +128,7 @@ def test_only_the_end_of_the_program_passes() -> None:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_the_end_of_the_program_comes_out_of_the_loop(error: type[BaseException]) -> None:
-    """Not out of the middle of the client's work, which would not be taken up again."""
+    """It does not come out of the middle of the client's work, which would not be taken up again."""
     recorder, ended = Recorder(), []
 
     async def program() -> None:

@@ -119,7 +119,7 @@ class Harness:
         return [batch for batches in drained.values() for batch in batches]
 
     def drain_all(self, *node_ids: int) -> list[ProducerBatch]:
-        """As many rounds as there are batches."""
+        """The batches of all rounds, until none is left."""
         drained: list[ProducerBatch] = []
         while batches := self.drain(*node_ids):
             drained += batches

@@ -31,7 +31,9 @@ def new_admission(
     partitioner: Any = None,
     overflow: Overflow | None = None,
 ) -> Admission:
-    """One as a runtime makes it, with a teller, policies and counters of its own; told of the accumulator's room."""
+    """An accumulator as a runtime makes it, with a teller, policies and counters of its own; told of the accumulator's
+    room.
+    """
     now = loop.time()
     admission = Admission(
         loop,

@@ -30,7 +30,7 @@ from aiokafkapy.producer.arguments import (
 
 
 class Index:
-    """As NumPy's integers: no int, but as good as one."""
+    """An integer like NumPy's: not an int, but as good as one."""
 
     def __init__(self, number: Any) -> None:
         self.number = number

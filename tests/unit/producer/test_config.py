@@ -63,7 +63,7 @@ def test_other_acks_are_refused(given: Any) -> None:
 
 
 def test_more_than_five_in_flight_take_a_word_on_idempotence() -> None:
-    """As in Kafka 4: order and duplicates are not given away in silence."""
+    """Order and the absence of duplicates are not given up in silence, as in Kafka 4."""
     with pytest.raises(ConfigurationError, match=r"max_in_flight_requests_per_connection=6: write 5 or less"):
         config(max_in_flight_requests_per_connection=6)
     assert not config(max_in_flight_requests_per_connection=6, enable_idempotence=False).enable_idempotence
@@ -92,7 +92,7 @@ def test_a_delivery_timeout_that_was_not_given_grows_with_the_others() -> None:
 
 
 def test_no_delivery_timeout_is_asked_for_that_cannot_be_given() -> None:
-    """As in Java, where the sum of the two others ends at the largest int."""
+    """The sum of the two others ends at the largest int, as in Java."""
     assert config(linger_ms=2**31).delivery_timeout_ms == 2**31 - 1
     assert config(linger_ms=2**31 - 1, delivery_timeout_ms=2**31 - 1).linger_ms == 2**31 - 1
     with pytest.raises(ConfigurationError, match="write delivery_timeout_ms=2147483647 or more"):

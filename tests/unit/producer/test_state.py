@@ -59,7 +59,7 @@ class ShutGate:
 
 
 class Runtime:
-    """One that ends when it is told."""
+    """A runtime that ends when it is told."""
 
     crash: KafkaError | None = None
     is_usable_here = True
@@ -112,7 +112,7 @@ def test_a_record_is_refused_for_its_transaction_only_where_the_producer_could_s
 
 
 def test_the_state_says_whether_it_is_open_when_the_names_of_modules_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the interpreter's end ``__del__`` asks."""
+    """``__del__`` asks for it at the interpreter's end."""
     life: Lifecycle[Any] = Lifecycle()
     for name in ("_S", "ProducerState", "PRODUCER_STATES"):
         monkeypatch.setattr(state_module, name, None)

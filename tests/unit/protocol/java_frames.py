@@ -8,7 +8,7 @@ from typing import Final
 GOLDEN: Final = Path(__file__).resolve().parents[2] / "golden"
 BASE: Final = 1_700_000_000_000
 VERSIONS: Final = list(range(3, 14))
-"""Those of Produce."""
+"""The versions of Produce."""
 
 
 def read_golden(name: str) -> dict[str, bytes]:

@@ -388,7 +388,7 @@ def test_files_that_cannot_be_used_leave_the_old_certificate_in_use(
 def test_a_chain_and_its_key_in_two_files_are_replaced_one_after_the_other(
     certificates: TestCertificates, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As cert-manager's ``tls.crt`` and ``tls.key``: between the two the old pair serves."""
+    """cert-manager's ``tls.crt`` and ``tls.key`` are two files: between the two steps the old pair serves."""
 
     def parts() -> tuple[str, str]:
         made = certificates.inline_client_options(certificates.server(file=f"{next(numbers)}.pem"))
@@ -596,14 +596,14 @@ def test_no_message_has_a_line_of_a_key_or_its_password(certificates: TestCertif
 
 
 def _damaged(pem: str) -> str:
-    """With other letters in the first object of PEM."""
+    """The text with other letters in the first object of PEM."""
     lines = pem.splitlines()
     lines[1] = lines[1][:10] + "AAAAAAAAAA" + lines[1][20:]
     return "\n".join(lines)
 
 
 def _with_a_dash(pem: str) -> str:
-    """With one of a word processor's inside of the first object of PEM."""
+    """The text with a word processor's dash inside of the first object of PEM."""
     lines = pem.splitlines()
     lines[1] = lines[1][:10] + "\u2013" + lines[1][11:]
     return "\n".join(lines)

@@ -23,7 +23,7 @@ PIECE = 64 * 1024
 RECORD = 16 * 1024
 HEADER = 5
 ENCRYPTED_PIECE = PIECE + 4 * 64
-"""With the overhead of four records."""
+"""The size of a piece, with the overhead of four records."""
 
 
 class Socket(asyncio.Transport):
@@ -186,7 +186,7 @@ class Pair:
             self.peer_error = self.peer_error or error
 
     def shake_hands(self, at_once: int | None = None) -> None:
-        """As far as it goes."""
+        """Carry both handshakes as far as they go."""
         self.begin()
         for _ in range(4):
             self.carry_to_peer()
@@ -331,7 +331,7 @@ async def test_small_buffers_between_large_ones_share_a_record_too(certificates:
 
 
 async def test_the_word_of_tls_itself_leaves_after_a_read(certificates: TestCertificates) -> None:
-    """As a new key for one of the other side's, which OpenSSL leaves behind when it has read that."""
+    """Such a word is the new key that OpenSSL leaves behind when it has read one of the other side's."""
 
     class Chatty(ssl.SSLObject):
         def read(self, len: int = 1024, buffer: Any = None) -> Any:  # noqa: A002  # the name is ssl's
@@ -400,7 +400,7 @@ async def test_a_socket_that_takes_nothing_in_the_handshake_pauses_the_connectio
 async def test_a_write_that_has_to_wait_for_the_other_side_is_kept_and_done_after_the_next_read(
     certificates: TestCertificates,
 ) -> None:
-    """As with a context of the user's that negotiates anew."""
+    """A user's context that negotiates anew has to wait so."""
 
     class Waiting(ssl.SSLObject):
         waits = 0
@@ -539,7 +539,7 @@ async def test_a_certificate_that_is_refused_in_the_handshake_is_its_failure(cer
 @both_versions
 @pytest.mark.parametrize("host", ["elsewhere.example", "localhost"])
 async def test_a_server_that_is_refused_gets_an_alert(certificates: TestCertificates, version: str, host: str) -> None:
-    """By another name, or of another CA."""
+    """The server has another name, or another CA."""
     with TestCertificates() as others:
         chosen = others if host == "localhost" else certificates
         pair = Pair(
@@ -764,7 +764,7 @@ class Lost(Connection):
 
 
 async def _connect(ours: socket.socket, context: ssl.SSLContext, made: Connection, timeout: float = 60.0) -> None:
-    """As a connector does it: uvloop leaves the socket of a transport that ends in ``connection_made``."""
+    """Connect as a connector does: uvloop leaves the socket of a transport that ends in ``connection_made``."""
     try:
         await connect_tls(
             asyncio.get_running_loop(),

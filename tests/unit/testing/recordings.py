@@ -82,7 +82,7 @@ class Tape:
         return self._add("request", connection, **{**said, "wire": encoded(wire), **fields})
 
     def answer(self, wire: bytes, connection: int = 1, number: int | None = 0) -> Tape:
-        """To the last request (0), another, or none (None)."""
+        """An answer to the last request (0), another, or none (None)."""
         of = self._asked.get(connection, 0) if number == 0 else number
         return self._add("answer", connection, request=of, wire=encoded(wire))
 

@@ -24,7 +24,7 @@ Loop = Callable[[], asyncio.AbstractEventLoop]
 def run_without_sockets(
     program: Coroutine[Any, Any, None], monkeypatch: pytest.MonkeyPatch, loop: Loop = asyncio.new_event_loop
 ) -> None:
-    """As pytest-socket has it: the loop runs, and from then on a socket is an error."""
+    """Run the program as under pytest-socket: the loop runs, and from then on a socket is an error."""
 
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("a socket was made")

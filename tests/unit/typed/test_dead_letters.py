@@ -177,7 +177,7 @@ async def test_a_single_value_is_not_an_iterable_of_values(plain: Any, slow: Any
 
 
 class Odd(BaseException):
-    """Not an Exception."""
+    """An error that is not an Exception."""
 
 
 @pytest.mark.parametrize("raised", [Odd, asyncio.CancelledError, GeneratorExit, ValueError])

@@ -16,7 +16,7 @@ NOTHING: Assignment = frozenset()
 
 
 class ConsumerGroups(Groups):
-    """With members that do as they are told, unless a test says otherwise."""
+    """Groups with members that do as they are told, unless a test says otherwise."""
 
     def __init__(self, partitions: int = 6, **config: Any) -> None:
         super().__init__(**config)

@@ -54,7 +54,7 @@ class Consumer:
             self.assigned = answer.assignment
 
     def forget(self) -> None:
-        """It was removed, so it gives everything up and joins as somebody new."""
+        """The member was removed, so it gives everything up and joins as a new one."""
         self.lives += 1
         self.member_id = f"{self.member_id.partition('/')[0]}/{self.lives}"
         self.epoch, self.owned, self.assigned, self.says_all = 0, NOTHING, NOTHING, True
@@ -163,7 +163,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         assert len(held) == len(set(held))
 
     def teardown(self) -> None:
-        """In the end, when everybody has had enough turns, every partition has its one owner and all agree."""
+        """In the end, when every client has had enough turns, every partition has its one owner and all agree."""
         if self.clients:
             self.wait(46.0)
             for _ in range(8):

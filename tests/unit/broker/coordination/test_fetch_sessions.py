@@ -21,7 +21,7 @@ def partitions(*indexes: int, offset: int = 0) -> list[SessionPartition]:
 
 
 class Sessions:
-    """With ids 1, 2, 3 …"""
+    """Fetch sessions with ids 1, 2, 3 …"""
 
     def __init__(self, slots: int = 2) -> None:
         self.sessions = FetchSessions(slots, itertools.count(1).__next__)

@@ -46,7 +46,7 @@ class Cluster:
         self.coordinator = self.open()
 
     def open(self) -> TransactionCoordinator:
-        """As after a restart, without closing."""
+        """Open a new coordinator as after a restart, without closing the old one."""
         self.coordinator = TransactionCoordinator(
             self.config, self, self.new_id, now=self.now, features=Features(self.config), data_dir=self.data_dir
         )

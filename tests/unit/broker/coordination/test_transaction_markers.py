@@ -40,7 +40,7 @@ class Cluster:
         self.offsets.add_pending("g", 0, {A: CommittedOffset(7)})
 
     def open(self) -> TransactionCoordinator:
-        """As after a restart, without closing."""
+        """Open a new coordinator as after a restart, without closing the old one."""
         markers = TransactionMarkers(self.topics, self.offsets, self.told.append, lambda: 0)
         self.coordinator = TransactionCoordinator(
             self.config, markers, lambda: 0, now=0.0, features=Features(self.config), data_dir=self.data_dir

@@ -30,7 +30,7 @@ def describe(harness: Harness, version: int = 1, **fields: Any) -> Any:
 
 
 def allow(harness: Harness, *rights: tuple[Operation, ResourceType, str]) -> None:
-    """These rights and no others."""
+    """Give these rights and no others."""
     harness.state.authorizer = Authorizer(
         bindings=[
             AclBinding(kind, name, PatternType.LITERAL, harness.connection.principal, "*", operation, Permission.ALLOW)

@@ -27,7 +27,7 @@ PLACE = TopicPartition("t", 0)
 
 
 class KilledError(BaseException):
-    """From here on the process is no more."""
+    """The process has ended here."""
 
 
 class Disk:

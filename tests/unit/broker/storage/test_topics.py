@@ -151,7 +151,7 @@ def test_every_move_of_a_leader_raises_the_epoch(registry: TopicRegistry) -> Non
 
 
 def test_a_partition_that_has_no_leader_on_purpose_gets_none_when_a_node_starts(registry: TopicRegistry) -> None:
-    """It was undone by whichever node came back: one of a schedule, too."""
+    """Any node that came back undid this, also in a schedule."""
     partition = registry.create("t", 1, replication_factor=3).partitions[0]
     for give_leader in (
         lambda: registry.set_leader("t", 0, 2),

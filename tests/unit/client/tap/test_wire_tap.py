@@ -277,7 +277,7 @@ TSHARK = shutil.which("tshark")
 
 @pytest.mark.skipif(TSHARK is None, reason="NO TSHARK: Debian's tshark")
 def test_wireshark_reads_a_capture(tmp_path: Path) -> None:
-    """In versions that Wireshark 4.0 knows; of SASL_AUTHENTICATE it reads none, hidden or not."""
+    """The capture has versions that Wireshark 4.0 knows; it reads none of SASL_AUTHENTICATE, hidden or not."""
     assert TSHARK is not None
     path = tmp_path / "wire.pcapng"
     with WireTap(path) as tap:

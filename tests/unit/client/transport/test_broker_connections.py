@@ -187,7 +187,7 @@ async def test_idleness(setting: Setting) -> None:
 
 
 async def test_a_connection_is_idle_when_the_timer_comes_however_its_time_is_rounded(setting: Setting) -> None:
-    """Else the timer is armed for the same time again, and the loop spins for as long as its clock shows it."""
+    """Otherwise the timer is armed for the same time again, and the loop spins for as long as its clock shows it."""
     began = setting.loop.time()
     max_idle = next(idle for idle in (number / 7 for number in range(1, 9_999)) if began + idle - idle < began)
     await setting.begin()

@@ -184,7 +184,7 @@ def test_a_piece_that_the_transport_cannot_write_ends_the_connection_with_that_r
 
 
 async def test_a_connection_with_tls_is_writable_when_everything_has_left() -> None:
-    """As without TLS, not when all was encrypted."""
+    """It is writable at that moment, as without TLS, and not when all was encrypted."""
     woken = asyncio.Event()
 
     class Waking(Owner):

@@ -208,7 +208,7 @@ def test_the_trace_around_the_call_is_carried_also_where_nothing_records() -> No
 
 
 def test_an_unsampled_record_costs_a_few_calls_and_no_more() -> None:
-    """By count: its cost is the tracer's own look at the context."""
+    """Calls are counted: the cost is the tracer's own look at the context."""
     tracing = KafkaTracing(NoOpTracerProvider(), PROPAGATOR)
     record = ProducerRecord("t", b"v", b"k")
     tracing.track(record)
@@ -258,7 +258,7 @@ async def test_a_record_of_many_that_fails_is_the_batch_s_error(
 
 
 class ConfluentMessage:
-    """As confluent_kafka.Message: all are methods."""
+    """A stand-in for ``confluent_kafka.Message``, whose attributes are methods."""
 
     def __init__(self, record: ConsumedRecord) -> None:
         self._record = record

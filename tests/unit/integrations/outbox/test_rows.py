@@ -54,7 +54,7 @@ def test_arguments_are_taken_as_the_producer_takes_them() -> None:
         ORDERS = "orders"
 
     class Number:
-        """As NumPy's integers."""
+        """An integer like NumPy's."""
 
         def __index__(self) -> int:
             return 3

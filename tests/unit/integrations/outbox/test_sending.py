@@ -120,7 +120,7 @@ async def test_a_partition_that_was_added_meanwhile_is_found_by_asking_a_broker(
 
 
 async def test_topics_and_partitions_that_have_come_to_exist_are_held_no_longer() -> None:
-    """It was held once more, for up to 30 s, and the answer to the question meanwhile was of no use."""
+    """The scope was held once more, for up to 30 s, and the answer to the question meanwhile was of no use."""
     producer, news = Taking("missing"), 0
 
     def on_news() -> None:

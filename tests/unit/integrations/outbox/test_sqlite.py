@@ -50,7 +50,7 @@ async def test_a_relay_that_has_rows_to_mark_keeps_its_shards_without_a_connecti
 
 
 async def test_a_link_to_the_file_has_the_same_lock(tmp_path: Path) -> None:
-    """As of release folders: two relays by two names published every row twice."""
+    """Release folders have such links: two relays by two names published every row twice."""
     for name in ("data", "current"):
         (tmp_path / name).mkdir()
     (tmp_path / "current" / "shop.db").symlink_to(tmp_path / "data" / "service.db")
@@ -61,7 +61,7 @@ async def test_a_link_to_the_file_has_the_same_lock(tmp_path: Path) -> None:
 
 
 async def test_a_lock_file_that_cannot_be_written_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one of another user. Every relay owned every shard, and published every row."""
+    """The file of another user is such a one: every relay owned every shard, and published every row."""
     (tmp_path / LOCK).touch()
     connect = sqlite3.connect
 

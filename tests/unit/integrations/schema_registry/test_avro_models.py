@@ -373,7 +373,7 @@ class Own(BaseModel):
 
 @pytest.mark.parametrize("model", [Listed, Open, Own])
 def test_a_model_whose_data_is_not_its_fields_is_refused(model: type) -> None:
-    """They were taken, and then every record was refused, or written without a part of it."""
+    """Such models were taken, and then every record was refused, or written without a part of it."""
     for one in (model, create_model("Around", field=(list[model], ...))):  # type: ignore[valid-type]
         with pytest.raises(ConfigurationError, match=f"^{model.__name__} is a .*to_dict="):
             avro_schema(one)

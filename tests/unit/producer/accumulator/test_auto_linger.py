@@ -94,7 +94,7 @@ def test_looks_at_the_same_moment_count_the_records_that_came() -> None:
 
 
 class TestBatches:
-    """Its effect in the accumulator."""
+    """The effect of the linger in the accumulator."""
 
     @staticmethod
     def flood(harness: Harness, milliseconds: int) -> None:

@@ -180,7 +180,7 @@ class TestAttempts:
         assert batch.has_reached_delivery_timeout(5.0, 15.0)
 
     def test_the_delivery_time_is_over_at_the_moment_that_others_wait_for(self) -> None:
-        """They wait for the sum; a difference rounds otherwise, and the Sender span until the clock had moved."""
+        """Timers wait for the sum; a difference rounds otherwise, and the Sender span until the clock had moved."""
         batch = ProducerBatch(T0, RecordBatchBuilder(16 * KIB), 1000.0194820535381)
         assert 1001.5244820535381 - batch.created < 1.505
         assert batch.has_reached_delivery_timeout(1.505, batch.created + 1.505)

@@ -625,7 +625,7 @@ class History:
         self.leave(argument)
 
     def retry(self, argument: int) -> None:
-        """As when a connection is lost: all come back; one is found too large, perhaps."""
+        """All batches come back, as when a connection is lost; one is found too large, perhaps."""
         for batch in self.in_flight:
             if argument % 3 == 0 and batch.record_count > 1:
                 self.harness.accumulator.split_and_reenqueue(batch)

@@ -34,7 +34,7 @@ def late(cause: Exception) -> DeliveryTimeoutError:
 
 
 class Next:
-    """In the place of a BatchWatch."""
+    """Stands in for a BatchWatch."""
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []

@@ -24,7 +24,7 @@ SIZE = 10_000
 
 
 def figures(**ratios_and_ns: tuple[float, float]) -> dict[Candidate, Measurement]:
-    """By candidate: the ratio, and nanoseconds of CPU for a byte."""
+    """Measurements by candidate, of a ratio and nanoseconds of CPU for a byte each."""
     names = {"none": NONE, "lz4": LZ4, "zstd_1": ZSTD_1, "zstd_3": ZSTD_3, "zstd_6": ZSTD_6}
     return {
         names[name]: Measurement(SIZE, round(SIZE * ratio), SIZE * ns * 1e-9)

@@ -254,7 +254,7 @@ class TestCallbacks:
 
     @pytest.mark.parametrize("is_late", [True, False])
     async def test_they_run_in_a_copy_of_the_callers_context(self, is_late: bool) -> None:
-        """Not in that of the callback that brings the answer."""
+        """They do not run in the context of the callback that brings the answer."""
         variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="network's")
         seen: list[str] = []
         result, (delivery,) = pending()

@@ -15,7 +15,7 @@ def refuse() -> NoReturn:
 
 
 def raised() -> SerializationError:
-    """As from a serializer of a user's."""
+    """An error like one of a user's serializer."""
     try:
         try:
             refuse()

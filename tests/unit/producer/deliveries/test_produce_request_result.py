@@ -55,7 +55,7 @@ class FakeWaiter:
 
 
 class FakeWaiting(Waiting):
-    """In place of tasks."""
+    """Stands in for waiting tasks."""
 
     def __init__(self) -> None:
         self.loop = FakeLoop()
@@ -234,7 +234,7 @@ class TestSettlementCounter:
 
 
 def test_a_batch_may_move_on_thousands_of_times() -> None:
-    """It moved for each record that left it, and a question recursed through all moves: a crash with a small stack."""
+    """A batch moves for each record that leaves it; a look recursed through all moves: a crash with a small stack."""
     first = last = result_of(2)
     for _ in range(5_000):
         moved_from, last = last, result_of(2)

@@ -319,7 +319,7 @@ def test_an_error_before_the_cut_is_the_first_ones_and_the_next_is_forgotten() -
 
 
 def test_a_late_event_of_a_batch_that_had_its_outcome_harms_no_later_transaction() -> None:
-    """Its time was over before its request was."""
+    """The batch's time was over before its request was."""
     harness = Harness()
     transaction = harness.transaction
     transaction.begin()

@@ -44,7 +44,7 @@ def manager() -> TransactionManager:
 
 
 def drain(manager: TransactionManager, *batches: Batch) -> None:
-    """As the accumulator does at drain."""
+    """Tell the manager of drained batches, as the accumulator does."""
     for batch in batches:
         place = batch.topic_partition
         assert not manager.should_stop_drain_batches_for_partition(place, batch)

@@ -249,7 +249,7 @@ class TestPriority:
             admitted_at_once(harness.record(topic="u"))
 
     def test_the_share_is_not_lent_on(self) -> None:
-        """After a record of theirs was let in, others find the buffer as full as before."""
+        """After a record of topic ``u`` was let in, others find the buffer as full as before."""
         harness = self.full()
         assert is_kept(harness.enter(b"alert", "u"))
         with pytest.raises(BufferExhaustedError, match="4 of 3 records"):

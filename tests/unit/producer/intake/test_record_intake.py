@@ -106,7 +106,7 @@ async def test_takes_nothing_once_the_runtime_has_ended() -> None:
 
 
 async def test_a_record_waits_behind_those_that_its_partitioner_has_sent() -> None:
-    """They may have gone to the spool, with older ones of the topic."""
+    """Those may have gone to the spool, with older records of the topic."""
     runtime = IntakeRuntime()
 
     def partition(*_: object) -> int:

@@ -20,7 +20,7 @@ def here(_topic: str, data: Any) -> bytes:
 
 
 class Array:
-    """As numpy's and Arrow's arrays tell their size."""
+    """Data that tells its size as numpy's and Arrow's arrays do."""
 
     nbytes = 5_000
 
@@ -95,7 +95,7 @@ async def test_an_error_that_no_future_can_have_is_an_error_and_no_hang() -> Non
 
 
 async def test_where_no_thread_can_be_started_the_loop_does_it() -> None:
-    """As at the interpreter's end, where accepted records are still sent."""
+    """No thread can be started at the interpreter's end, where accepted records are still sent."""
     executor = ThreadPoolExecutor(1)
     asyncio.get_running_loop().set_default_executor(executor)
     executor.shutdown()

@@ -31,7 +31,7 @@ from ..intake_harness import IntakeRuntime, new_intake
 Sender = RecordSender[Any, Any]
 
 YIELD_AFTER = 256 * 1024
-"""As ``record_sender`` has it, in which compiled it is not seen."""
+"""The constant of ``record_sender``, which cannot be seen in the compiled module."""
 
 
 def new_sender(runtime: IntakeRuntime | None = None) -> Sender:

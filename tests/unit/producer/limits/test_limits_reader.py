@@ -28,7 +28,7 @@ from ..sender_fakes import NODES, VirtualLoop, cluster_of
 
 
 class Loop(VirtualLoop):
-    """Its timers are virtual, its tasks the running loop's."""
+    """A loop with virtual timers, and the running loop's tasks."""
 
     def create_task(self, coroutine: Any, *, name: str) -> asyncio.Task[Any]:
         return asyncio.get_running_loop().create_task(coroutine, name=name)

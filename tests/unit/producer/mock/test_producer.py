@@ -168,7 +168,7 @@ class TestSending:
 
 
 class TestWaiting:
-    """For async serializers, which is all that a record waits for."""
+    """Records that wait for async serializers: a mock has no other waits."""
 
     @staticmethod
     def producer(gate: asyncio.Event, **options: Any) -> MockProducer[bytes, str]:

@@ -350,7 +350,7 @@ def test_a_bug_in_handling_one_batch_is_not_the_others_problem() -> None:
 
 
 def test_answered_batches_are_let_go_of_while_an_older_one_is_stuck() -> None:
-    """They hold their bytes: buffer_memory would be no bound otherwise."""
+    """Batches hold their bytes: ``buffer_memory`` would not be a bound otherwise."""
     harness = SenderHarness({"t": [1, 2]})
     harness.append(partition=0)
     harness.send()

@@ -75,7 +75,7 @@ def constant(seconds: float) -> Callable[[int], float]:
 
 @pytest.mark.parametrize("distance", [0.0, 0.5, 1.0, 2.0, 3.0, 10.0, 100.0])
 def test_the_limit_comes_to_the_full_rate_with_little_waiting(distance: float) -> None:
-    """For any round trip, in multiples of the broker's work for one request."""
+    """The round trip is a multiple of the broker's work for one request."""
     fixed = Broker(distance * 0.010, constant(0.010), lambda: MOST).run(20.0)
     broker = Broker(distance * 0.010, constant(0.010))
     broker.run(5.0)  # some rounds

@@ -77,7 +77,7 @@ def test_a_failure_that_may_pass_is_repeated_with_back_off_while_records_wait(
 def test_a_broker_that_has_only_just_started_causes_no_warning(
     harness: SenderHarness, caplog: pytest.LogCaptureFixture, code: int, level: int
 ) -> None:
-    """It has no block of ids from the controller yet, COORDINATOR_LOAD_IN_PROGRESS, and has one a moment later."""
+    """The broker has no block of ids from the controller yet, COORDINATOR_LOAD_IN_PROGRESS, but a moment later."""
     caplog.set_level(logging.DEBUG)
     harness.run()
     (request,) = harness.take()

@@ -238,7 +238,7 @@ class TestOneInFlight:
 
 
 class TestAdaptiveInFlight:
-    """With ``max_in_flight_requests_per_connection="auto"``; ``test_pipelining`` has the decision."""
+    """The Sender with ``max_in_flight_requests_per_connection="auto"``; ``test_pipelining`` has the decision."""
 
     @staticmethod
     def harness() -> SenderHarness:

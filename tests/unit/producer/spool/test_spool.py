@@ -211,7 +211,7 @@ async def test_a_disk_that_does_not_answer_keeps_no_close(tmp_path: Path, monkey
 async def test_records_that_are_gone_from_the_disk_hold_nobody_up(
     spool: Spool, is_busy: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where there is always a write under way."""
+    """That holds even if there is always a write under way."""
     free: list[str] = []
     spool.on_free = free.append
     spool.offer(record(), "why")

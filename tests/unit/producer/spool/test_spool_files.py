@@ -389,7 +389,7 @@ def test_a_file_without_its_salt_is_read_by_its_header(opened: Callable[..., Spo
 
 
 def test_a_file_of_zeros_is_set_aside_and_the_rest_is_read(opened: Callable[..., SpoolFiles]) -> None:
-    """As a loss of power leaves it, where it was not synced."""
+    """A loss of power leaves such a file if it was not synced."""
     files = opened(max_bytes=8 * SMALLEST_SEGMENT)
     files.open()
     fill(files, 2)

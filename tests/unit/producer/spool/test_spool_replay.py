@@ -95,7 +95,7 @@ class Runtime(Harness):
         await self.end()
 
     async def tried_in_vain(self) -> None:
-        """Until it has backed off twice."""
+        """Wait until the replay has backed off twice."""
         async with asyncio.timeout(10):
             while self.replay._failures < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0)
@@ -247,7 +247,7 @@ async def test_of_two_topics_the_one_that_is_well_is_not_sent_again(new: Callabl
 async def test_the_last_to_be_delivered_is_written_down_at_the_end(
     new: Callable[..., Runtime], is_cancelled: bool
 ) -> None:
-    """Or the next process would send it again, after an orderly end."""
+    """Otherwise the next process would send it again, after an orderly end."""
     runtime = new(batch_size=0)
     await runtime.begin()
     await runtime.spool_values(*numbers(3))
@@ -363,7 +363,7 @@ async def test_a_topic_that_comes_back_is_sent_to(new: Callable[..., Runtime], m
 async def test_a_topic_is_sent_to_as_soon_as_the_right_is_granted(
     new: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While records of it come, nobody else asks."""
+    """While records of the topic come, only the replay asks."""
     monkeypatch.setattr(spool_replay, "READ_RECORDS", 1)
     runtime = new()
     await runtime.begin()
@@ -473,7 +473,7 @@ async def test_retried_records_go_to_the_same_partitions_where_others_may_be_wri
 async def test_the_records_of_a_refused_batch_keep_their_partitions_and_are_told_where_they_may_be_written(
     new: Callable[..., Runtime], is_unknown: bool
 ) -> None:
-    """They are sent again one by one; a broker may have written the batch before it refused its repetition."""
+    """The records are sent again one by one; a broker may have written the batch before it refused its repetition."""
     runtime = new()
     await spool_by_turns(runtime)
     partitions: list[int] = []
@@ -552,7 +552,7 @@ class Unprintable(Exception):
 async def test_a_partitioner_that_fails_harms_its_record_alone(
     new: Callable[..., Runtime], error: BaseException, buffer_records: int | None
 ) -> None:
-    """With any error: the spool is one line, and would wait for it without end."""
+    """The error may be any: the spool is one line, and would wait for the record without end."""
 
     class Odd:
         def partition(self, topic: str, key: Any, value: Any, *_: Any) -> int:
@@ -572,7 +572,7 @@ async def test_a_partitioner_that_fails_harms_its_record_alone(
 async def test_a_refused_record_is_not_passed_while_the_disk_cannot_set_it_aside(
     new: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would be sent again, and if a broker took it this time it came behind younger ones."""
+    """The record would be sent again, and if a broker took it this time, it would come behind younger ones."""
     runtime = new(batch_size=0)
     await runtime.begin()
     await runtime.spool_values(*numbers(3))

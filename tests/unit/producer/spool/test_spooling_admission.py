@@ -232,7 +232,7 @@ async def test_a_full_spool_is_waited_for_and_named(tmp_path: Path) -> None:
 
 
 async def test_a_record_comes_behind_those_that_its_partitioner_has_sent(harness: Harness) -> None:
-    """They took the room that it had seen, and older ones with them to the spool."""
+    """Those took the room that the record had seen, and older ones with them to the spool."""
 
     class Nested:
         def partition(self, topic: str, key: object, value: object, *_: object) -> int:

@@ -63,13 +63,13 @@ class World:
         )
 
     async def started(self) -> World:
-        """With an identity, and no calls yet."""
+        """The world with an identity, and no calls yet."""
         await self.transactions.initialize()
         self.log.clear()
         return self
 
     async def begun(self, *partitions: TopicPartition) -> World:
-        """In a transaction that the broker knows by these partitions, with no calls yet."""
+        """The world in a transaction that the broker knows by these partitions, with no calls yet."""
         await self.started()
         await self.transactions.begin()
         self.transaction.partitions.update(partitions)

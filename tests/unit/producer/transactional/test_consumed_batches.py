@@ -30,7 +30,7 @@ from .scripted import Scripted
 
 
 class Record(NamedTuple):
-    """As a client has it."""
+    """A consumed record."""
 
     offset: int
 

@@ -528,7 +528,9 @@ class TestPartitions:
 
     @on_virtual_time
     async def test_only_an_answer_about_the_producer_is_fatal(self) -> None:
-        """As in Kafka's TransactionManager: 31, 35, 43, 50 and 52 are not, though fatal elsewhere."""
+        """The fatal codes are those of Kafka's TransactionManager: 31, 35, 43, 50 and 52 are not, though fatal
+        elsewhere.
+        """
         for number in REFUSALS:
             error = await self.refused(a=number)
             assert error.fatal == (number in (47, 48, 49, 53, 90)), number

@@ -34,7 +34,7 @@ class Server:
         return dict(urllib.parse.parse_qsl(self.requests[-1].content.decode()))
 
     def endpoint(self, options: SaslOptions) -> TokenEndpoint:
-        """In the time of the running loop."""
+        """A client of this server, in the time of the running loop."""
         return TokenEndpoint(
             options,
             transport=httpx.MockTransport(self),

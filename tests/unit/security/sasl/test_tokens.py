@@ -294,7 +294,7 @@ def test_a_provider_that_is_not_async_is_an_error() -> None:
 
 
 class OfAiokafka:
-    """As aiokafka's AbstractTokenProvider."""
+    """A provider like aiokafka's ``AbstractTokenProvider``."""
 
     async def token(self) -> str:
         return "of-aiokafka"

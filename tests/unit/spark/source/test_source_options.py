@@ -15,7 +15,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def parse(options: dict[str, str] | None = None, *, is_stream: bool = False) -> SourceOptions:
-    """With the options that every read needs."""
+    """Parse these options, with those that every read needs."""
     given = {"kafka.bootstrap.servers": "localhost:9092"} | (options or {})
     if not {"subscribe", "subscribePattern", "assign"} & given.keys():
         given["subscribe"] = "t"

@@ -192,7 +192,7 @@ async def test_slow_lets_bytes_through_piece_by_piece_and_in_order(plain: FaultP
 
 
 async def test_a_verb_may_be_for_one_node(broker: DevBroker, proxy: FaultProxy, connect: Connect) -> None:
-    """Also before that node is known."""
+    """It may be for a node that is not known yet."""
     proxy.refuse(node_id=3)
     bootstrap = await connect(proxy)
     await metadata_of(bootstrap)

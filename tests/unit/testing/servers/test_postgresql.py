@@ -38,7 +38,7 @@ def test_a_missing_library_is_named_with_its_package(monkeypatch: pytest.MonkeyP
 
 
 def test_ci_installs_the_package_that_is_named() -> None:
-    """Without a version: each release of Debian or Ubuntu has another one, and one that is not found is skipped."""
+    """The name has no version: each release of Debian or Ubuntu has another, and one that is not found is skipped."""
     installing = (Path(__file__).parents[4] / ".ci" / "run").read_text()
     assert re.search(r"apt-get install .*\bpostgresql(?![-\w])", installing)
 

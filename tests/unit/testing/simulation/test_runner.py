@@ -328,7 +328,7 @@ def test_a_wrong_argument_is_an_error_at_once(options: dict[str, Any], message: 
 
 def test_an_argument_that_is_not_a_coroutine_function_is_refused() -> None:
     def scenario(world: Simulation) -> None:
-        """Not async."""
+        """A function that is not async."""
 
     assert "write it as `async def`" in str(failure(scenario, seeds=1))
 

@@ -59,7 +59,7 @@ async def reading_rule(kms: Kms) -> PreparedRule:
 
 
 async def decrypted(rule: PreparedRule, message: bytes) -> object:
-    """As a deserializer does it."""
+    """The decrypted message, as a deserializer gets it."""
     for _ in range(3):
         try:
             return rule.apply(message, None)
