@@ -53,8 +53,8 @@ def main() -> int:
     old = Results.read(arguments.compare) if arguments.compare else None
     rounds = arguments.rounds or (1 if arguments.quick else ROUNDS)
     runner = Runner(measurements, rounds, uncounted=0 if arguments.quick else 1)
-    # As Ctrl-C: else the worker of the measurement under way would outlive this process. Not by way of SIGINT, which a
-    # shell's background jobs ignore.
+    # Ends like Ctrl-C: otherwise the worker of the measurement under way would outlive this process. SIGINT itself is
+    # not used, for a shell's background jobs ignore it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         results = asyncio.run(runner.run())

@@ -118,7 +118,7 @@ async def follow_payments(relay: OutboxRelay) -> None:
     async with consumer_of(PAYMENTS, "orders") as consumer:
         async for record in consumer:
             async with AsyncSession(engine) as session, session.begin():
-                await go_on(session, json.loads(record.value or b""))  # a tombstone is no event
+                await go_on(session, json.loads(record.value or b""))  # a tombstone is not an event
             relay.wake()
             await consumer.commit()
 

@@ -50,7 +50,7 @@ def place_of(item: pytest.Item) -> int:
 
 def make_scheduler(config: pytest.Config, log: object) -> object:
     """pytest-xdist's scheduler of scopes, where a scope is a chain or a single test."""
-    # Here: without pytest-xdist the tests run, too.
+    # Imported here: the tests also run without pytest-xdist.
     from xdist.scheduler import LoadScopeScheduling
 
     class ChainScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
@@ -59,14 +59,14 @@ def make_scheduler(config: pytest.Config, log: object) -> object:
 
         def _reschedule(self, node: Any) -> None:
             super()._reschedule(node)
-            # A process begins a test when it knows the next one. That which replaces a crashed one is given one only,
-            # and the run would never end.
+            # A process begins a test when it knows the next one. A process that replaces a crashed one is given one
+            # test only, and the run would never end.
             if not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
                 super()._reschedule(node)
 
         def mark_test_complete(self, node: object, item_index: int, duration: float = 0) -> None:
             super().mark_test_complete(node, item_index, duration)
-            # Each test that ends has all of its process looked at: thousands, most of which have long ended.
+            # At the end of each test xdist looks at all tests of its process: thousands, most of which have long ended.
             scope = self._split_scope(self.registered_collections[node][item_index])
             if all(self.assigned_work[node][scope].values()):
                 del self.assigned_work[node][scope]

@@ -33,8 +33,8 @@ from tests.sessions import SESSION_MS
 from tests.shared import SHARED
 from tests.tool_server import ToolServer
 
-# A shared two-core machine: a slow example is not a failing example. Each run draws others, so that fifty a run are
-# many in a week; HYPOTHESIS_PROFILE=thorough draws a thousand.
+# A shared two-core machine: a slow example is not a failing example. Each run draws other examples, so that fifty a run
+# are many in a week; HYPOTHESIS_PROFILE=thorough draws a thousand.
 hypothesis.settings.register_profile("aiokafkapy", deadline=None, max_examples=50)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1_000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "aiokafkapy"))

@@ -450,7 +450,7 @@ class AiokafkaGroup:
             task.cancel()
             await asyncio.wait([task])
             if consumer.assignment():
-                # In a rebalance, of those that went before it, the listener has committed.
+                # In a rebalance, which earlier members cause by going, the listener has committed already.
                 with contextlib.suppress(CommitFailedError):
                     await consumer.commit()
             await consumer.stop()

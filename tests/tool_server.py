@@ -71,7 +71,7 @@ class ToolServer(KafkaTools):
         answers = []
         for name, *words in commands:
             server = ("--bootstrap-server", bootstrap_servers)
-            # This one has options behind its sub-command only.
+            # This tool takes options behind its sub-command only.
             arguments = [*words, *server] if name == CLUSTER else [*server, *words]
             status, output, _ = await asyncio.to_thread(self._ask, (str(name), *map(str, arguments)), stdin, TIMEOUT)
             answers.append((status, output.strip()))

@@ -75,7 +75,7 @@ def _row(workload: str, broker: str, count: int, variant: str = "", **options: A
     return Measurement(group=GROUP, workload=workload, client=broker, count=count, variant=variant, options=options)
 
 
-# how a row is measured
+# measuring a row
 
 
 @dataclass(frozen=True, slots=True)

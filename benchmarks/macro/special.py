@@ -29,7 +29,7 @@ def measurements() -> list[Measurement]:
     return [*_web(), *_round_trip(), *_processes(), *_flat(), *_memory(), *_loop()]
 
 
-# how a row is measured
+# measuring a row
 
 
 @entry("50 ms")

@@ -189,7 +189,7 @@ def _goals(wanted: Sequence[Measurement]) -> tuple[Goal, ...]:
     )
     memory = labels.get(("spark memory", "into one partition and back", OURS, ""), "")
     found.append(Goal("memory: the largest Python worker's MB", "peak_rss_mb", memory, (), "at most", 400))
-    # The possible gain within the API is reported, and is no goal.
+    # The possible gain within the API is reported, and is not a goal.
     plain, every_column = ("spark write", "plain"), ("spark read", "all columns")
     found.append(goal("write: rate against the floor", "rate", plain, (FLOOR, ""), "at most", 1.0))
     found.append(goal("read: rate against the floor", "rate", every_column, (FLOOR, ""), "at most", 1.0))

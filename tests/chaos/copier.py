@@ -134,7 +134,7 @@ class _Life:
     async def run(self) -> None:
         try:
             await self._producer.start()
-            # Only now, when nothing of an earlier life is open any more.
+            # Only now is nothing of an earlier life open any more.
             consumer = self._consumer()
             try:
                 await self._copy_again_and_again(consumer)

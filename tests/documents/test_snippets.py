@@ -40,7 +40,7 @@ Runner = Callable[[Path, DevBroker], Coroutine[Any, Any, None]]
 
 @pytest.mark.parametrize(
     "snippet",
-    # Those of Spark, of transactions, and the settings for clusters have tests of their own.
+    # The snippets of Spark and of transactions, and the settings for clusters, have tests of their own.
     [one for one in snippets("python") if not any(word in one.text for word in ELSEWHERE)],
     ids=lambda one: one.label,
 )
@@ -68,7 +68,7 @@ def _runner(snippet: Snippet) -> Runner:
 
 
 async def _run_script(path: Path, broker: DevBroker) -> None:
-    await _succeed(sys.executable, str(path), place=path.parent)  # its files are no part of this repository
+    await _succeed(sys.executable, str(path), place=path.parent)  # its files are not part of this repository
     assert broker.records("orders")
 
 

@@ -402,4 +402,4 @@ SASL_TARGETS: Final[tuple[type[Target], ...]] = (
     AwsMskIamClient,
     Jaas,
 )
-"""All targets of this module, in the order of the files."""
+"""All targets of this module, in its order."""

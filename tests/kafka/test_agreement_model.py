@@ -148,7 +148,7 @@ class Conversation(RuleBasedStateMachine):
         self.sequences: dict[tuple[int, int], int] = {}
         self.added: set[int] = set()  # to the open transaction
         self.written: set[int] = set()  # in the open transaction
-        self.asked_of: dict[int, int] = {}  # the lowest sequence that Kafka asked the coordinator of, by partition
+        self.asked_of: dict[int, int] = {}  # the lowest sequence that Kafka asked the coordinator about, by partition
         self.shortened: set[int] = set()  # partitions of which records were deleted
 
     def both(self, ask: Callable[[Side], Awaitable[T]]) -> T:

@@ -190,7 +190,7 @@ async def groups_that_cannot_be_upgraded(client: RawClient, topic: str) -> Any:
         me = {"group_id": group, "generation_id": member.generation, "member_id": member.member_id}
         body = await client.call(ApiKey.SYNC_GROUP, 4, **me, assignments=assignments)
         error_code, message, epoch, assigned = await beat(client, group, "n", 0, **joining(topic))
-        # Their number, and not themselves: Kafka gives free partitions out in the order of the hashes of the members'
+        # Only their number is compared: Kafka gives free partitions out in the order of the hashes of the members'
         # ids, and a classic member's id is random.
         count = None if assigned is None else len(assigned)
         told.append((name, int(body.error_code), error_code, (message or "").replace(topic, "t"), epoch, count))

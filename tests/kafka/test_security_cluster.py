@@ -126,7 +126,7 @@ async def test_kafkas_own_tools_get_in(
     properties = tmp_path / "client.properties"
 
     async def produce(written: Mapping[str, str]) -> None:
-        # Of properties, a backslash begins an escape.
+        # In properties a backslash begins an escape.
         properties.write_text("".join(f"{name}={value}\n".replace("\\", "\\\\") for name, value in written.items()))
         servers = secure_kafka.bootstrap_servers_of("SASL_SSL")
         options = ("--bootstrap-server", servers, "--topic", topic, "--producer.config", properties)

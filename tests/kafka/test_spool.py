@@ -38,7 +38,7 @@ async def test_an_outage_and_a_restart_lose_and_repeat_nothing(kafka: ApacheKafk
             spooled += metadata.is_spooled
 
     async def send_all(one: KafkaProducer, numbers: range) -> None:
-        # Many of a key at a time would tell nothing of their order by their acknowledgements.
+        # The acknowledgements of many records of a key at a time would not tell their order.
         await asyncio.gather(*(sender(key, one, numbers) for key in range(KEYS)))
 
     count = RECORDS // KEYS // 4

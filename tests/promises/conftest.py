@@ -69,8 +69,8 @@ async def broker() -> AsyncIterator[DevBroker]:
 async def silent_loop() -> AsyncIterator[list[dict[str, Any]]]:
     """Collects the calls of the loop's exception handler; the test fails if there are any."""
     told: list[dict[str, Any]] = []
-    # The collection at the end need not look through all that is there before, imported modules above all. Not frozen
-    # at the end of a test, when its broker with all records is still held.
+    # The collection at the end need not look through older objects, imported modules above all. Nothing is frozen at
+    # the end of a test, when its broker with all records is still held.
     gc.collect()
     gc.freeze()
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))

@@ -128,7 +128,8 @@ async def test_start_names_every_address_with_its_last_error() -> None:
     [
         (errors.NotEnoughReplicasError, "not written"),
         (errors.CorruptMessageError, "not written"),
-        # These also come from one that appended it, and lost the lead or the disk before its followers had it.
+        # A broker also sends these after it appended the record, and lost the lead or the disk before its followers had
+        # it.
         (errors.NotLeaderOrFollowerError, "may or may not have been written"),
         (errors.KafkaStorageError, "may or may not have been written"),
     ],

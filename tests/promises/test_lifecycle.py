@@ -369,7 +369,7 @@ async def program(cluster: Cluster) -> AsyncIterator[Any]:
     async def start(body: str, topic: str, warnings: str = "error", **environment: str) -> asyncio.subprocess.Process:
         source = (
             "import asyncio, signal, sys\n"
-            # A shell that runs the tests in the background ignores it, and that is inherited.
+            # A shell that runs the tests in the background ignores SIGINT, and programs inherit that.
             "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
             "from aiokafkapy import KafkaProducer, errors\nasync def main(servers, topic):\n"
             + textwrap.indent(textwrap.dedent(body), "    ")

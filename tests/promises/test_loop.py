@@ -101,7 +101,7 @@ async def outside(request: pytest.FixtureRequest) -> AsyncIterator[Outside]:
 def unhindered() -> Iterator[CallbackLog]:
     """Callbacks are noted, and there is no garbage collector."""
     gc.collect()
-    gc.freeze()  # not undone: that would be of everything, the collected tests too
+    gc.freeze()  # not undone: that would unfreeze everything, the collected tests too
     gc.disable()
     try:
         with callbacks(LIMIT) as log:

@@ -141,8 +141,8 @@ async def test_reconnects_back_off_exponentially_with_jitter(cluster: Cluster) -
     assert min(gaps[-5:]) < 0.4 * 1.2 + 0.1, "and no further: 0.64 s would be the least"
     assert min(gaps) >= 0.05 * 0.8 * 0.9
     assert min(gaps[-5:]) > 0.15, "it grows"
-    # While they grow; the last ones may all be cut to the maximum. Not one node's against the other's: where the
-    # machine stands still, both are tried in the same turn of the loop.
+    # Only growing delays: the last ones may all be cut to the maximum. One node's are not compared with the other's:
+    # where the machine stands still, both are tried in the same turn of the loop.
     assert max(abs(gap - base) for gap, base in zip(gaps, (0.1, 0.1, 0.2, 0.2), strict=False)) > 0.002, "jitter"
 
 

@@ -64,7 +64,8 @@ async def test_a_leader_that_never_answers_costs_its_own_partitions_one_time_out
         assert not waiting.done(), "the others were served while it waited"
         cluster3.net.clear(api)
         unanswered = len(mute.links)
-        # The bootstrap address is a connection of its own, so ApiVersions may be waited for on two at a time.
+        # The bootstrap address is a connection of its own, so ApiVersions may be waited for on two connections at a
+        # time.
         at_a_time = 2 if api == ApiKey.API_VERSIONS else 1
         timed_out = int((time.monotonic() - started) / (ONE_TIMEOUT["request_timeout_ms"] / 1_000))
         assert unanswered == len(set(mute.links)) <= at_a_time * (timed_out + 1)

@@ -182,7 +182,7 @@ def _is_refusal(record: Sent) -> bool:
 
 
 def _is_same(error: BaseException, record: Sent) -> bool:
-    # Of a row of a table there is a copy that says which one it is.
+    # A row of a table fails with a copy of the error that names the row.
     return error is record.refused or (record.is_row and type(error) is type(record.refused))
 
 

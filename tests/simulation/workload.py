@@ -145,7 +145,7 @@ class Workload:
     ) -> None:
         """Users that are at it for about ``duration`` seconds, or are done at once."""
         self.sent: list[Sent] = []
-        # When each partition was resumed
+        # The times at which each partition was resumed
         self.resumed: dict[int, list[float]] = defaultdict(list)
         self.producer = producer
         self._number = number

@@ -46,7 +46,7 @@ SESSION = {
     "spark.task.maxFailures": "3",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.python.filterPushdown.enabled": "true",
-    # Only with it a session may have tasks again that failed, or were too slow, in local mode.
+    # In local mode only this master repeats tasks that failed or were too slow.
     "spark.master": "local[2,3]",
     "spark.sql.streaming.stopTimeout": "60s",
 }

@@ -34,7 +34,7 @@ def test_an_archive_that_is_there_is_used_by_drivers_executors_and_daemons(archi
         environment["SPARK_DAEMON_JAVA_OPTS"],
     ):
         assert used in options.split()
-    # Its class path is another one.
+    # The launcher's class path is another one.
     assert used not in environment["SPARK_LAUNCHER_OPTS"]
 
 

@@ -263,7 +263,8 @@ def test_a_job_that_is_cancelled_leaves_nothing_to_the_next(spark: SparkSession,
         if asked.wait(60):
             spark.sparkContext.cancelAllJobs()
 
-    # Beside it: Spark finds a data source that was not registered by hand only on a thread with an active session.
+    # In a thread beside the write: Spark finds a data source that was not registered by hand only on a thread with an
+    # active session.
     thread = threading.Thread(target=cancel)
     thread.start()
     with pytest.raises(Exception, match=r"(?i)cancelled"):

@@ -45,7 +45,7 @@ async def test_they_produce_consume_in_a_group_commit_resume_and_administer(vers
                     (names["topics"], "--create", *topic, "--partitions", 3, "--replication-factor", 2),
                     (names["produce"], *topic),
                     (*consume, "--max-messages", 60),
-                    # That of 2.8 goes on counting within one JVM.
+                    # The tool of 2.8 goes on counting within one JVM.
                     (*consume, "--max-messages", 100 if version == "2.8.2" else 40),
                     (*group, "--describe"),
                     (*group, "--reset-offsets", "--to-earliest", *topic, "--execute"),

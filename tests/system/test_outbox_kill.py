@@ -183,7 +183,7 @@ async def test_a_relay_that_is_killed_at_any_step_loses_nothing(
     twice = len(seen) - len(written)
     if mode:
         assert twice == 0
-        # Of a batch's two transactions one may be committed while the other is not yet.
+        # One of a batch's two transactions may be committed while the other is not yet.
         assert found > 0 or step != "published", "the marker told the relay more than the database knew"
         assert found == 0 or step in ("acknowledged", "published")
     else:

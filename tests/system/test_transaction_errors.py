@@ -61,7 +61,7 @@ class TestWhatIsNotAccepted:
 
     @pytest.mark.parametrize("way", ["send", "send_many", "send_arrow"])
     async def test_a_record_whose_topic_is_not_found(self, broker: DevBroker, way: str) -> None:
-        # Of the start, too: on a busy machine a broker answers later than a call for a missing topic needs to wait.
+        # ``max_block_ms`` bounds the start, too: a broker of a busy machine answers later than a missing topic needs.
         async with transactional(broker, max_block_ms=1_000, allow_auto_create_topics=False) as producer:
             await producer.begin_transaction()
             await producer.send("t", b"never")

@@ -257,7 +257,7 @@ def test_modules_stay_short(folder: str, most: int) -> None:
 
 
 def test_functions_stay_short() -> None:
-    """The count is from ``def`` to the last line, with parameters: commands with many options give their types names."""
+    """The count is from ``def`` to the last line, parameters too: commands with many options give their types names."""
     long = []
     for name, tree in _sources("aiokafkapy", "benchmarks", "examples", "tests"):
         for node in _statements(tree):

@@ -196,7 +196,7 @@ async def seen_by_a_type_checker() -> None:
     await keyed.send("t", b"v", key=5)  # type: ignore[arg-type]
     await plain.send("t", "text")  # type: ignore[arg-type]
     typing.assert_type(await (await plain.enqueue("t", b"v")), RecordMetadata)
-    # Objects of other libraries
+    # objects of other libraries
     plain.consume_transform_produce(object())  # type: ignore[arg-type]
     await plain.send_offsets_to_transaction({TopicPartition("t", 0): 5}, "group")
     await plain.send_offsets_to_transaction({TopicPartition("t", 0): "5"}, "group")  # type: ignore[arg-type]

@@ -41,7 +41,7 @@ KEPT: Final = {
     "producer/deliveries/waiting.pxd": {"_installed"},
     "producer/accumulator/producer_batch.pxd": {"_changes"},
     "security/tls_transport.pxd": {"_SHAKING_HANDS", "_OPEN", "_CLOSED"},
-    # Of all threads: a set, which guards itself, and of which a record only asks whether it is empty
+    # Shared by all threads: a set, which guards itself; a record only asks whether it is empty
     "producer/intake/record_sender.pxd": {"_open_deadlines"},
     # Likewise; the others are set once, at import
     "producer/intake/short_calls.pyx": {

@@ -29,7 +29,7 @@ VARIABLES = {
     "SECURITY_PROTOCOL": "sasl_ssl",
     "SASL_USERNAME": "ann",
     "SASL_PASSWORD": "hunter2",
-    # Switches of the package, and no options
+    # Switches of the package, which are not options
     "TAP": "/tmp/tap",
     "INTERPRETED": "0",
 }

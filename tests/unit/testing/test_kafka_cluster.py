@@ -18,7 +18,7 @@ from aiokafkapy.testing.kafka_cluster import kafka_cluster as new_cluster
 
 pytestmark = pytest.mark.slow
 
-# Of the other plugins, which are imported each time, none is needed.
+# None of the other plugins, each of which would be imported, is needed.
 ALONE = ("-p", "no:randomly", "-p", "no:faker", "-p", "no:hypothesispytest")
 LOOP_SCOPE = ("-o", "asyncio_default_fixture_loop_scope=function", *ALONE)
 

@@ -92,7 +92,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         except UnknownMemberIdError:
             consumer.forget()
         except (FencedMemberEpochError, UnreleasedInstanceIdError):
-            # Too many answers were lost: the broker removes it when its session is over.
+            # Too many answers were lost: the broker removes the member when its session is over.
             self.crash_of(consumer)
             consumer.instance_id = None
         else:

@@ -196,7 +196,7 @@ def test_time_ends_a_transaction_and_fences_its_producer(version: int, of_cluste
     assert cluster.state() is S.COMPLETE_ABORT
     assert cluster.coordinator.next_deadline() is None
     if version == of_cluster == 2:
-        # It is told of the abort that it would have asked for; see KIP-890.
+        # The producer is told of the abort that it would have asked for; see KIP-890.
         with pytest.raises(InvalidTxnStateError):
             cluster.end(producer, version=2)
         assert cluster.end(producer, is_commit=False, version=2) == (producer.producer_id, producer.epoch + 1)

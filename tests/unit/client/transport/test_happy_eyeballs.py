@@ -255,7 +255,8 @@ async def test_a_family_that_refuses_costs_nothing(broker: Address) -> None:
 async def test_many_addresses_of_a_dead_family_do_not_come_before_the_other(broker: Address) -> None:
     with black_hole(other(broker[0])) as hole:
         family, at = hole
-        # Each is another address, of the same black hole: on Linux all of 127/8 would do, of ::1/128 there is but one.
+        # Each is another address of the same black hole: on Linux all of 127/8 would do, but ::1/128 is a single
+        # address.
         more: list[Address] = [(family, (*at[:3], scope)) if family == V6 else hole for scope in range(1, 5)]
         client = Client(DualStack(hole, *more, broker))
         assert (await client.connect()).label == shown(broker)
