@@ -88,7 +88,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--compare", type=Path, metavar="FILE", help="print ratios to an earlier run's JSON")
     parser.add_argument("--list", action="store_true", help="name the measurements and measure nothing")
     parser.add_argument("--readme", action="store_true", help="put the table into README.md and the charts into docs")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where results go (a part of the suite: only if given)")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder for the results (a part of the suite: only if given)"
+    )
     return parser
 
 

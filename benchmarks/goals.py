@@ -62,7 +62,7 @@ class Answer:
 
 
 ALIKE: Final = 0.05
-"""How far, as a share of ours, a peer's compression ratio may be away and still be called equal."""
+"""The distance, as a share of ours, at which a peer's compression ratio still counts as equal."""
 
 
 def answers(results: Results, goals: tuple[Goal, ...] | None = None) -> list[Answer]:

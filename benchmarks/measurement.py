@@ -74,7 +74,8 @@ INTERPRETED: Final = "AIOKAFKAPY_INTERPRETED"
 ERROR_LINES: Final = 20
 """The last lines of a worker's standard error that an error shows."""
 SKIPPED: Final = "skipped: "
-"""How a worker's last line of standard error begins when there is nothing to measure, and its exit status then."""
+"""The beginning of a worker's last line of standard error when there is nothing to measure, and its exit status then.
+"""
 SKIPPED_STATUS: Final = 3
 
 

@@ -66,7 +66,7 @@ class Results:
 
     @property
     def rounds(self) -> int:
-        """How many rounds were counted."""
+        """The number of counted rounds."""
         return max((len(row.rounds) for row in self.rows.values()), default=0)
 
     def write(self, path: Path, goals: list[dict[str, Any]]) -> None:

@@ -35,7 +35,7 @@ class SlowNetwork:
 
     def __init__(self, delay: float = 0.015) -> None:
         self.connections = 0
-        """How many were made."""
+        """The number of connections that were made."""
         self._delay = delay
         self._carriers: set[asyncio.Task[None]] = set()
 

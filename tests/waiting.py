@@ -11,7 +11,9 @@ from typing import Any
 __all__ = ["until"]
 
 TURNS = 100
-"""Turns of the loop, after each of which there is a look: what comes soon is seen before anything else happens."""
+"""Turns of the loop, after each of which there is a look: a condition that holds soon is seen before anything else
+happens.
+"""
 PAUSE = 0.002
 """Seconds between two later looks."""
 

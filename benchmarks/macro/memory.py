@@ -1,4 +1,4 @@
-"""Memory of a client whose broker has stalled: how much it grows over its idle self until ``buffer_memory`` is full.
+"""Memory of a client whose broker has stalled: its growth over the idle client until ``buffer_memory`` is full.
 
 A process of its own (see ``measurement.figures_of``). Between it and the broker stands ``proxy``, which stops reading
 while records are sent until one has to wait for room. The broker then goes on, and everything must arrive. The option

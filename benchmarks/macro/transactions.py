@@ -61,7 +61,7 @@ def _row(client: str, records: int, count: int, how: str = "", **producer: Any) 
 
 
 def transactions_of(measurement: Measurement) -> int:
-    """How many there are; one at least."""
+    """The number of transactions; one at least."""
     return max(1, measurement.count // int(measurement.options["records"]))
 
 

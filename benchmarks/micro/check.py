@@ -35,7 +35,7 @@ LIMIT = 1.15
 """A figure that is at more than this of the recorded one is worse."""
 ROUNDS = 5
 REPEATS = 4
-"""How often a figure that looks bad is measured again before it counts as worse."""
+"""The number of times that a figure that looks bad is measured again before it counts as worse."""
 RECORDED_RUNS = 3
 """Processes whose middle one is recorded: where memory happens to lie makes a few per cent between two."""
 
@@ -43,7 +43,7 @@ QUIET = 1.1
 """A machine that is quiet gives a process nearly all the time that it wants: so much time passes at most for its CPU
 time."""
 PATIENCE_SECONDS = 30.0
-"""How long a quiet moment is waited for before something is measured again."""
+"""The longest wait for a quiet moment before something is measured again."""
 
 MeasureForm = Callable[[str, Iterable[str] | None], Mapping[str, Measured]]
 """Measures a form: all its figures, or those with these labels."""
@@ -142,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--record", action="store_true", help="write this machine's figures instead of comparing")
     parser.add_argument("--form", choices=FORMS, help="only this form (default: both)")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"rounds of a measurement (default {ROUNDS})")
-    parser.add_argument("--file", type=Path, default=RESULTS, help="where figures are recorded")
+    parser.add_argument("--file", type=Path, default=RESULTS, help="file of the recorded figures")
     options = parser.parse_args(arguments)
     forms: tuple[str, ...] = FORMS if options.form is None else (options.form,)
     if not aiokafkapy.compiled:

@@ -47,7 +47,7 @@ SLOWER = 1.05
 CALL_SECONDS = 2e-6
 """The extra cost of a call that is not marked."""
 REPEATS = 3
-"""How often a row that looks slower is measured again."""
+"""The number of times that a row that looks slower is measured again."""
 WORTH_A_THREAD_US = 40.0
 TOPIC = "codecs"
 SENT = 32 * MIB
@@ -150,7 +150,7 @@ async def compare_with_librdkafka() -> None:
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.micro.codecs", description=__doc__)
-    parser.add_argument("--only", metavar="PATTERN", help="rows of the first table this regular expression is found in")
+    parser.add_argument("--only", metavar="PATTERN", help="rows of the first table that match this regular expression")
     parser.add_argument("--librdkafka", action="store_true", help="also compare with librdkafka")
     parser.add_argument("--produce", nargs=3, metavar=("SERVERS", "CODEC", "LEVEL"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()

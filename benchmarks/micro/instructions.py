@@ -54,7 +54,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "instructions.json"
 LIMIT = 1.03
 """A figure that is at more than this of the recorded one is worse."""
 LONGER = 3
-"""How many times as long the second run of a workload is."""
+"""The length of a workload's second run, in times of the first."""
 INTERPRETED_SHARE = 4
 MOST_INTERPRETED = 10_000
 """A workload that sends more records at once is not counted interpreted: it would take a quarter of an hour."""
@@ -180,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--record", action="store_true", help="write the figures instead of comparing")
     parser.add_argument("--form", choices=FORMS, help="only this form (default: both)")
     parser.add_argument("--only", action="append", metavar="LABEL", help="only this workload; may be given again")
-    parser.add_argument("--file", type=Path, default=RESULTS, help="where figures are recorded")
+    parser.add_argument("--file", type=Path, default=RESULTS, help="file of the recorded figures")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave callgrind's files there")
     parser.add_argument("--hot", action="store_true", help=f"write the functions that a lone await runs to {FILE.name}")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)

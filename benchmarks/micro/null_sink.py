@@ -228,7 +228,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.micro.null_sink", description=__doc__)
     parser.add_argument("--form", choices=(*FORMS, "both"), default="both" if aiokafkapy.compiled else "interpreted")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"counted rounds (default {ROUNDS})")
-    parser.add_argument("--only", metavar="PATTERN", help="figures whose label this regular expression is found in")
+    parser.add_argument("--only", metavar="PATTERN", help="figures whose label matches this regular expression")
     parser.add_argument("--label", action="append", help="one figure by its whole label; may be given again")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     parser.add_argument("--list", action="store_true", help="only name the figures")

@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, metavar="N", help=f"counted rounds (default {ROUNDS}, quick 1)")
     parser.add_argument("--only", metavar="PATTERN", help="measurements whose name contains or matches this")
     parser.add_argument("--readme", action="store_true", help="put the table into docs/benchmarks.md")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where results go (a part of it: only if given)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the results (a part of it: only if given)")
     given = parser.parse_args(arguments)
     if given.readme and (given.quick or given.only or given.out):
         parser.error("--readme is for the whole, whose results are in benchmarks/results")

@@ -55,7 +55,7 @@ class FloorDataSource(DataSource):
 
 @dataclass
 class Written(WriterCommitMessage):
-    """How many rows were dropped."""
+    """The number of dropped rows."""
 
     rows: int
 

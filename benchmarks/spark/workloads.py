@@ -139,7 +139,7 @@ class SparkWorkloads:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def measure(self, measurement: Measurement, servers: str, topic: str) -> Figures:
-        """Blocks until it is done. ``written``: how many records it added to the topic."""
+        """Blocks until it is done. ``written``: the number of records that it added to the topic."""
         return {
             "spark write": self._write,
             "spark read": self._read,

@@ -1,4 +1,4 @@
-"""The records that readers with ``read_committed`` see, and how far: by a client that is not ours, librdkafka."""
+"""The records that readers with ``read_committed`` see, and their end: by a client that is not ours, librdkafka."""
 
 from __future__ import annotations
 

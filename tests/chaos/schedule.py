@@ -76,7 +76,7 @@ class Fault:
     quiet: float
     """Seconds of load before it."""
     seconds: float
-    """How long it lasts."""
+    """The fault's duration in seconds."""
     nodes: tuple[int, ...] = ()
     """The nodes that are down meanwhile."""
     moves: tuple[Move, ...] = ()

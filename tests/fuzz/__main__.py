@@ -33,8 +33,8 @@ class HangError(AssertionError):
 def main(arguments: list[str] | None = None) -> int:
     """Parse, fuzz or replay, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=1.0, help="how long, for each target (default: %(default)s)")
-    parser.add_argument("--inputs", type=int, help="how many inputs for each target, instead of a time")
+    parser.add_argument("--minutes", type=float, default=1.0, help="minutes for each target (default: %(default)s)")
+    parser.add_argument("--inputs", type=int, help="inputs for each target, instead of a time")
     parser.add_argument("--seed", type=int, default=0, help="the seed of all inputs (default: %(default)s)")
     parser.add_argument("--target", choices=sorted(TARGETS), action="append", help="may be repeated; default: all")
     parser.add_argument("--findings", type=Path, default=Path("out/fuzz"), help="folder for findings (%(default)s)")

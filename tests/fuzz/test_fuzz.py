@@ -32,7 +32,7 @@ EXAMPLES = {
 
 
 def examples_of(target: Target) -> int:
-    """How many inputs of each kind a run of the tests has time for; ``make fuzz`` has more."""
+    """The number of inputs of each kind for which a run of the tests has time; ``make fuzz`` has more."""
     return EXAMPLES.get(target.name, 75)
 
 

@@ -403,7 +403,7 @@ def sides(runner: asyncio.Runner, kafka: ApacheKafka) -> Iterator[tuple[Side, Si
 
 def test_random_conversations_go_alike(kafka: ApacheKafka) -> None:
     """``AIOKAFKAPY_CONVERSATIONS=1000`` has so many, eight a second, and shortens one that goes otherwise: that takes
-    five minutes, after which the suite's time-out hides what it found.
+    five minutes, after which the suite's time-out hides the finding.
     """
     wanted = os.environ.get("AIOKAFKAPY_CONVERSATIONS")
     phases = [Phase.reuse, Phase.generate] if wanted is None else list(Phase)

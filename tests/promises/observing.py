@@ -66,7 +66,7 @@ def sender_task() -> asyncio.Task[Any]:
 
 
 def client_sockets(ports: Collection[int]) -> int:
-    """How many sockets of this process are connected, or connecting, to one of these ports."""
+    """The number of sockets of this process that are connected, or connecting, to one of these ports."""
     ours = set()
     for entry in Path("/proc/self/fd").iterdir():
         try:

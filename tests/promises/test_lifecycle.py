@@ -46,7 +46,7 @@ async def test_after_a_fork_the_child_is_told_at_once_and_the_parent_is_not_harm
             warnings.simplefilter("ignore", DeprecationWarning)  # 3.12: forking with threads
             child = os.fork()
         if child == 0:
-            os.write(writing, _what_the_child_sees(producer, topic).encode())
+            os.write(writing, _outcomes_in_the_child(producer, topic).encode())
             os._exit(0)
         os.close(writing)
         said = await asyncio.to_thread(_read_all, reading)
@@ -64,7 +64,7 @@ async def test_after_a_fork_the_child_is_told_at_once_and_the_parent_is_not_harm
     assert await cluster.log(topic) == [b"before", b"after"]
 
 
-def _what_the_child_sees(producer: KafkaProducer[Any, Any], topic: str) -> str:
+def _outcomes_in_the_child(producer: KafkaProducer[Any, Any], topic: str) -> str:
     """Each call and its outcome; run in the child, inside the parent's running loop, and then in one of its own."""
     lines = []
 

@@ -260,7 +260,7 @@ async def test_a_waiting_send_has_fewer_collectable_objects_than_a_waiting_task(
 
 @asynccontextmanager
 async def tracked_objects_of_a_task(work: Callable[[], Coroutine[Any, Any, Any]]) -> AsyncIterator[float]:
-    """How many objects the collector has to walk through for each of a thousand tasks that wait; ends with them."""
+    """The number of objects that the collector walks through for each of a thousand waiting tasks; ends with them."""
     count = 1_000
     gc.collect()
     gc.disable()

@@ -76,19 +76,19 @@ def _run_many(seeds: Iterator[int], arguments: argparse.Namespace) -> int:
             if bad >= arguments.stop_after:
                 break
         if done % SEEDS_BETWEEN_COLLECTIONS == 0:
-            bad += _show_what_is_left()
+            bad += _show_leftovers()
         if time.perf_counter() - last_shown > PROGRESS_SECONDS:
             last_shown = time.perf_counter()
             print(f"{done} seeds, up to {seed}, {counts['records']:,} records, {bad} with findings", flush=True)
-    bad += _show_what_is_left()
+    bad += _show_leftovers()
     elapsed = time.perf_counter() - started
     print(f"{done} seeds in {elapsed:.1f} s, {virtual_seconds / 3600:.1f} hours of virtual time: {bad} with findings")
     print(", ".join(f"{count:,} {name}" for name, count in counts.most_common()))
     return 1 if bad else 0
 
 
-def _show_what_is_left() -> int:
-    """How many findings that are of no single seed."""
+def _show_leftovers() -> int:
+    """The number of findings that belong to no single seed."""
     findings = left_in_memory()
     for finding in findings:
         print(f"  FOUND {finding}", flush=True)

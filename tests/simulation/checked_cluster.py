@@ -68,7 +68,7 @@ class CheckedCluster(SimulatedCluster):
 
     @property
     def partitions(self) -> int:
-        """How many it has by now."""
+        """The number of the topic's partitions by now."""
         return len(self._partitions())
 
     def values(self) -> dict[int, list[bytes]]:

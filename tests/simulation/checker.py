@@ -82,8 +82,8 @@ def check_records(
 
 @dataclass(frozen=True)
 class Spooled:
-    """The outcomes of the records in a spool: the values of those that brokers ``refused`` for good, how many the
-    producers said to have ``repeated``, whether a process has left some that it may have sent to the next one, and
+    """The outcomes of the records in a spool: the values of those that brokers ``refused`` for good, the number that
+    the producers said to have ``repeated``, whether a process has left the next one records that it may have sent, and
     whether one has left them without a mark, for its disk took none.
     """
 

@@ -103,7 +103,7 @@ def swap_the_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(produce, "_append", wrong)
 
 
-def lose_what_was_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
+def lose_acknowledged_records(monkeypatch: pytest.MonkeyPatch) -> None:
     from aiokafkapy.testing.simulation.replication import Replication
 
     truncate = Replication._truncate
@@ -145,7 +145,7 @@ def _choose_only(self: Admission, record: PendingRecord, _: float) -> None:
     )
 
 
-def forget_what_the_partitioner_chose(monkeypatch: pytest.MonkeyPatch) -> None:
+def forget_the_partitioners_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     choose = partitioners.choose_partition
 
     def forgetful(*arguments: Any) -> int:
@@ -208,7 +208,7 @@ def forget_to_close_a_coroutine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_intake, "discard", lambda *_: None)
 
 
-def take_what_an_async_serializer_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+def take_the_result_of_an_async_serializer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(async_serializers, "check_data", lambda *_: None)
     monkeypatch.setattr(async_serializers, "plain_data", lambda data: data if isinstance(data, bytes | None) else b"")
 
@@ -221,7 +221,7 @@ def take_any_number_for_a_partition(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arguments, "_integer_of", lambda topic, name, given, wanted: 0)
 
 
-def keep_who_was_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def keep_refused_records(monkeypatch: pytest.MonkeyPatch) -> None:
     settled = Admission.settled
 
     def keep(self: Admission, record: PendingRecord) -> None:
@@ -243,20 +243,20 @@ FIRST_SEEDS: dict[Callable[..., None], int] = {
     [
         (ask_the_partitioner_twice, "was asked 2 times"),
         (ask_the_partitioner_before_serialization, "not what was serialized"),
-        (forget_what_the_partitioner_chose, "the partitioner said"),
+        (forget_the_partitioners_choice, "the partitioner said"),
         (let_in_the_last_first, "was asked for record"),
         (let_an_error_of_a_partitioner_escape, "of a hook"),
         (let_an_error_of_an_interceptor_escape, "of a hook"),
         (tell_interceptors_of_no_refusal, "and told of"),
         (forget_to_close_a_coroutine, "was never awaited"),
-        (take_what_an_async_serializer_returns, "was to be refused"),
+        (take_the_result_of_an_async_serializer, "was to be refused"),
         (read_headers_twice, "and was given"),
         (take_any_number_for_a_partition, "was to be refused and is in the log"),
-        (keep_who_was_refused, "the loop spins"),
+        (keep_refused_records, "the loop spins"),
         (forget_duplicates, "repeated"),
         (believe_that_nothing_is_in_doubt, "said to be not written, and is"),
         (swap_the_offsets, "elsewhere than told"),
-        (lose_what_was_acknowledged, "acknowledged and lost"),
+        (lose_acknowledged_records, "acknowledged and lost"),
     ],
 )
 def test_seeds_find_a_fault_in_the_product(

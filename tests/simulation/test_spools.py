@@ -48,7 +48,7 @@ def test_a_seed_that_once_found_something_finds_nothing(seed: int) -> None:
 # sabotage
 
 
-def mark_what_is_only_about_to_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def mark_records_before_they_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool_replay, "Mark", lambda _, sent_to, *__: Mark(sent_to, sent_to))
 
 
@@ -67,7 +67,7 @@ def wait_for_a_partitioner_to_think_better_of_it(monkeypatch: pytest.MonkeyPatch
 FIRST_SEEDS: dict[Callable[..., None], int] = {
     count_no_repetition: 29,
     let_newer_records_pass: 7,
-    mark_what_is_only_about_to_be_sent: 3,
+    mark_records_before_they_are_sent: 3,
 }
 """The seeds at which the search begins, so that it takes less than a minute."""
 
@@ -75,7 +75,7 @@ FIRST_SEEDS: dict[Callable[..., None], int] = {
 @pytest.mark.parametrize(
     ("sabotage", "finding"),
     [
-        (mark_what_is_only_about_to_be_sent, "acknowledged and lost"),
+        (mark_records_before_they_are_sent, "acknowledged and lost"),
         (let_newer_records_pass, "is before it in the log"),
         (count_no_repetition, "records are there again"),
         (wait_for_a_partitioner_to_think_better_of_it, "was not sent within"),

@@ -63,7 +63,7 @@ def in_two(lines: Lines) -> DataFrame:
 
 
 def committed(read_back: Any, broker: Broker, topic: str = "t") -> Counter[int]:
-    """How often each line is seen by a reader with ``read_committed``."""
+    """The number of times that a reader with ``read_committed`` sees each line."""
     found = read_back(broker.bootstrap_servers, topic, isolation_level="read_committed")
     return Counter(int(record.value) for records in found.values() for record in records)
 

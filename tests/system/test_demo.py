@@ -1,4 +1,4 @@
-"""The demo as it is run, with a small slice of data: whole, interrupted, and when things are not as they should be."""
+"""The demo as it is run, with a small slice of data: whole, interrupted, and with faulty surroundings."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ async def reaches(client: httpx.AsyncClient, states: dict[int, str]) -> None:
 
 
 def told(broker: DevBroker, topic: str) -> Counter[tuple[int, str]]:
-    """How often each event of each order is in a topic, for readers of committed records."""
+    """The number of each order's events in a topic, by event, for readers of committed records."""
     log = broker.state.topics.partition(topic, 0)
     assert log is not None
     aborted = log.log.aborted_transactions(0, log.log.end_offset)

@@ -262,7 +262,7 @@ class TestRefused:
     async def test_a_batch_that_a_broker_refuses_for_one_record_costs_no_other(
         self, outbox: TestOutbox, broker: DevBroker, mode: dict[str, Any], linger_ms: int
     ) -> None:
-        """Whether its records go in one request (``linger_ms``) or the first alone, before the others are taken."""
+        """Its records go in one request (``linger_ms``), or the first one goes alone, before the others are taken."""
 
         def refuse(_: object, request: Any) -> None:
             partitions = [each for topic in request.topic_data for each in topic.partition_data]

@@ -50,7 +50,7 @@ def secured() -> Iterator[SecuredCluster]:
 
 @pytest.fixture(params=["options", "file"])
 def given(request: pytest.FixtureRequest, secured: SecuredCluster, tmp_path: Path) -> list[str]:
-    """How a command is told of the cluster."""
+    """The ways to tell a command of the cluster."""
     if request.param == "options":
         return secured.options()
     written = secured.settings | {"sasl.password": USERS["alice"].replace("\\", "\\\\")}

@@ -1,4 +1,4 @@
-"""The bookkeeping of faults: which request each hits, and how often."""
+"""The bookkeeping of faults: the requests that each hits, and their number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How listeners are written, and the ports and names that come of it."""
+"""The forms of listeners, and the ports and names that follow from them."""
 
 from __future__ import annotations
 

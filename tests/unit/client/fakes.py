@@ -218,7 +218,7 @@ class FakeBroker:
         return transport
 
     def count(self, api_key: int) -> int:
-        """How many requests of an API came."""
+        """The number of requests of an API that came."""
         return sum(request.api_key == api_key for request in self.requests)
 
     def take(self, request: FakeRequest) -> None:

@@ -101,7 +101,7 @@ def test_checks_see_each_fault(data: Path, tmp_path: Path, wrong: str | None) ->
     )
 
 
-def test_the_next_run_replaces_what_the_one_before_has_left(tmp_path: Path) -> None:
+def test_the_next_run_replaces_the_leftovers_of_the_one_before(tmp_path: Path) -> None:
     out = tmp_path / "new" / "out"
     for _ in range(2):
         clear(out)

@@ -252,7 +252,7 @@ class Members(RuleBasedStateMachine):
             self.given_up.add(offset)
 
     @rule(member=st.sampled_from(MEMBERS), offset=st.integers(0, 30))
-    def say_of_what_is_not_mine(self, member: str, offset: int) -> None:
+    def say_of_records_of_others(self, member: str, offset: int) -> None:
         if offset < self.share.start_offset or self.held.get(offset, ("", 0))[0] == member:
             return
         with pytest.raises((InvalidRecordStateError, InvalidRequestError)):

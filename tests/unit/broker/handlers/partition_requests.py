@@ -14,7 +14,7 @@ __all__ = ["base_offsets", "fetch", "fetched", "place", "produce"]
 
 
 def place(harness: Harness, version: int, by_id_from: int, name: str = "t", key: str = "topic") -> dict[str, Any]:
-    """How a version names a topic."""
+    """The field by which a version names a topic."""
     if version < by_id_from:
         return {key: name}
     topic = harness.topics.get(name)

@@ -37,7 +37,7 @@ class Disk:
         self.budget = budget
 
     def take(self, size: int) -> int:
-        """How many of these bytes still reach the disk."""
+        """The number of these bytes that still reach the disk."""
         taken = min(size, self.budget)
         self.budget -= taken
         return taken

@@ -1,4 +1,4 @@
-"""The schemas that a schema refers to: their order, and how many may be read."""
+"""The schemas that a schema refers to: their order, and the number that may be read."""
 
 from __future__ import annotations
 

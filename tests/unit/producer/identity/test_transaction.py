@@ -30,7 +30,7 @@ S = TransactionState
 
 
 class Harness:
-    """A transaction, with its identity, and how often a partition was to be added."""
+    """A transaction, with its identity, and the number of times that a partition was to be added."""
 
     def __init__(self, version: int = 2) -> None:
         self.asked = 0

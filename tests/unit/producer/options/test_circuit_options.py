@@ -1,4 +1,4 @@
-"""The options of a circuit breaker: their valid values, and how they reach the producer's configuration."""
+"""The options of a circuit breaker: their valid values, and their way into the producer's configuration."""
 
 from __future__ import annotations
 

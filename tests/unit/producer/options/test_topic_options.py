@@ -1,4 +1,4 @@
-"""Options of single topics: their valid values, and how they reach the producer's configuration."""
+"""Options of single topics: their valid values, and their way into the producer's configuration."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ class TestDoubt:
 
 
 class TestUse:
-    """How the loop is written."""
+    """The form in which the loop must be written."""
 
     @on_virtual_time
     async def test_an_attempt_that_was_not_entered_is_an_error(self) -> None:

@@ -274,7 +274,7 @@ async def test_a_committed_batch_is_progress() -> None:
 
 
 class TestUse:
-    """How the loop is written."""
+    """The form in which the loop must be written."""
 
     @on_virtual_time
     async def test_a_batch_that_was_not_entered_is_an_error(self) -> None:

@@ -271,7 +271,7 @@ async def test_a_target_that_refuses_resets_the_client(connect: Connect) -> None
 
 
 def sockets() -> int:
-    """How many sockets this process has."""
+    """The number of this process's sockets."""
     found = 0
     for entry in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):
