@@ -1,7 +1,8 @@
 """The measurements, and the phases whose rows share a cluster.
 
-Counts are chosen so that one takes one to four seconds on two cores; the quick form takes a part of the rows and of the
-counts. Rows of one phase are interleaved on one broker; a phase with very many partitions has a broker of its own.
+Counts are chosen so that a measurement takes one to four seconds on two cores; the quick form takes a part of the rows
+and of the counts. Rows of one phase are interleaved on one broker; a phase with very many partitions has a broker of
+its own.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ CODECS: Final = ("gzip", "snappy", "lz4", "zstd")
 OUR_LEVELS: Final = {"gzip": (None,), "snappy": (None,), "lz4": (None, 1, 3), "zstd": (None,)}
 THEIR_LEVELS: Final = {"gzip": (None,), "snappy": (None,), "lz4": (None, 3), "zstd": (None,)}
 """The levels of each codec, ours and librdkafka's; None is the default. Java's levels of lz4, which are ours, take the
-fast compressor at 9, the default, and the high one at any other; librdkafka takes the fast one below 3. So nothing of
-librdkafka's has the ratio of our level 1: it is between its default and its level 3. aiokafka has no such option.
+fast compressor at 9, the default, and the high one at any other; librdkafka takes the fast one below 3. So no level of
+librdkafka's has the ratio of our level 1, which is between its default and its level 3. aiokafka has no such option.
 """
 
 

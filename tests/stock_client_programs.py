@@ -149,7 +149,7 @@ class ConfluentGroup:
             time.sleep(0.05)
 
     def give_up(self, consumer: Any, partitions: object) -> None:
-        """Commit before others get the partitions; one that leaves has done so just before."""
+        """Commit before others get the partitions; a leaving member has committed just before."""
         if consumer is not self.leaving:
             self.commit(consumer)
 
@@ -315,7 +315,8 @@ def kafka_python(servers: str, topic: str, count: int) -> Any:
         got = 0
         while got < part:
             # A poll must outlast a rebalance: when new metadata make kafka-python 3.0.12 join again and the poll ends
-            # before SyncGroup is answered, the next one takes the rebalance for done, and it has no partitions ever.
+            # before SyncGroup is answered, the next poll takes the rebalance for done, and the member never has
+            # partitions.
             for records in consumer.poll(timeout_ms=TIMEOUT * 1000, max_records=part - got).values():
                 read += [(record.partition, record.offset, record.value.decode()) for record in records]
                 got += len(records)

@@ -59,7 +59,7 @@ class Spent:
 
 
 class Times:
-    """Measures in the processes that run tests, and reports in the one that collects their reports."""
+    """Measures in the processes that run tests, and reports in the process that collects their reports."""
 
     def __init__(self) -> None:
         self._used = used_by_the_family()
@@ -105,7 +105,7 @@ def folder_of(report: pytest.TestReport) -> str:
 
 
 def used_by_the_family() -> float:
-    """Seconds of CPU that this process, its living descendants, and those it has reaped have used."""
+    """Seconds of CPU that this process, its living descendants, and the reaped ones have used."""
     total, family = 0, [f"/proc/{os.getpid()}"]
     while family:
         process = family.pop()

@@ -173,7 +173,7 @@ async def _connections(measurement: Measurement, broker: Broker, topic: str) -> 
 
 
 def _abort(writer: asyncio.StreamWriter) -> None:
-    # The writer itself is kept: it would close its connection when nobody has it any more.
+    # The writer itself is kept: a writer without references would close its connection.
     writer.transport.abort()
 
 

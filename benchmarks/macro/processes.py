@@ -120,7 +120,7 @@ def memory_of(pid: int | str, name: str) -> int:
 
 
 def allow_descriptors(count: int) -> None:
-    """Allow ``count`` connections in this process and those that it starts: a process has 1,024 by default."""
+    """Allow ``count`` connections in this process and in its children: a process has 1,024 by default."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + SPARE_DESCRIPTORS
     if soft < wanted:

@@ -307,7 +307,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _write(file: Path, found: Mapping[str, Counts]) -> None:
-    """Put the figures into the file; those of other Pythons, and of workloads that were not run, stay."""
+    """Put the figures into the file; figures of other Pythons, and of workloads that were not run, stay."""
     kept = _read(file)
     for form, counts in found.items():
         key = python_key(form)

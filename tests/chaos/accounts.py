@@ -50,7 +50,7 @@ class Account:
         self._progress = asyncio.Event()
 
     def take(self) -> int:
-        """The number of the next record; its taker sends it before anybody else can take one."""
+        """The number of the next record; its caller sends the record before another number can be taken."""
         self.sent += 1
         return self.sent - 1
 
@@ -121,7 +121,7 @@ def _check_account(account: Account, places: Mapping[int, list[Place]], found: F
 
 
 def _identify(record: LogRecord, accounts: Mapping[str, Account]) -> tuple[Account | None, int]:
-    """The account and number of a record; None if it is not, to the last byte, one that was sent."""
+    """The account and number of a record; None unless exactly this record was sent, to the last byte."""
     name, _, rest = (record.value or b"").decode(errors="replace").partition(":")
     number = rest.partition(":")[0]
     account = accounts.get(name)

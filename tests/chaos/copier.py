@@ -128,7 +128,7 @@ class _Life:
 
     @property
     def is_at_work(self) -> bool:
-        """False, too, while it stalls, so that it does so to the end."""
+        """Also False while the copier stalls, so that a stall comes to its end."""
         return self._copying is not None and not self._copying.done() and not self._is_stalled
 
     async def run(self) -> None:

@@ -116,8 +116,8 @@ class Bulk(Load):
 
 
 def make_loads(first_topic: str, second_topic: str) -> list[Load]:
-    """The loads of a run. Two have small batches, so that many are in flight; of these one gives up soon, so that
-    records fail, and in every way.
+    """The loads of a run. Two have small batches, so that many are in flight; one of these gives up soon, so that
+    records fail, in every way.
     """
     small = {"batch_size": 1_000, "linger_ms": 0}
     return [

@@ -74,7 +74,7 @@ _MERMAID: Final = re.compile(r"^```mermaid\n(.*?)^```$", re.MULTILINE | re.DOTAL
 
 
 def on_config(config: Any) -> Any:
-    """Put pages of docs/ that the navigation does not name behind those that it has for a task, by their headings."""
+    """Put pages of docs/ that the navigation does not name behind its pages for tasks, by their headings."""
     named = set(_named(config.nav))
     guides: list[Any] = next(section[GUIDES] for section in config.nav if GUIDES in section)
     for page in sorted((ROOT / "docs").glob("*.md")):

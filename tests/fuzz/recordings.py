@@ -1,6 +1,6 @@
 """Recordings, which are files of strangers; and the recording of arbitrary frames.
 
-A file is read, or refused with its line; one that is read is played to the very client that it tells of. Of frames no
+A file is read, or refused with its line; a file that is read is played to the client that it records. Of frames no
 run of bytes that could be a secret is kept.
 """
 

@@ -151,7 +151,7 @@ async def list_offset(
 
 
 async def patiently(client: RawClient, api: ApiKey, version: int, **fields: Any) -> Any:
-    """Real Kafka makes its offsets topic when it is first needed, and loads ids; it says so until it is done."""
+    """Real Kafka makes its offsets topic on the first need, and loads ids; until then it answers with an error."""
     return await when_ready(
         client, lambda: client.call(api, version, **fields), lambda body: getattr(body, "error_code", 0)
     )
@@ -163,7 +163,7 @@ async def when_ready(
     code: Callable[[T], int],
     not_yet: Collection[int] = COORDINATOR_ERRORS,
 ) -> T:
-    """The answer of ``ask``; one whose code says "not yet" is no answer."""
+    """The answer of ``ask``; an answer whose code says "not yet" does not count."""
     async with asyncio.timeout(30):
         while True:
             answer = await ask()

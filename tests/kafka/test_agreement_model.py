@@ -71,7 +71,7 @@ class Side:
     transactional: Identity = field(default_factory=Identity)
 
     async def call(self, api: ApiKey, version: int, code: Callable[[Any], int], **fields: Any) -> Any:
-        """The answer; one that says "not yet" is no answer."""
+        """The answer; an answer that says "not yet" does not count."""
         return await agreement.when_ready(self.client, lambda: self.client.call(api, version, **fields), code, NOT_YET)
 
     def place_of(self, producer_id: int) -> int:

@@ -182,7 +182,7 @@ async def test_a_client_that_does_not_get_in_is_told_why_at_once(
 async def test_certificates_are_replaced_under_load_on_both_ends(
     secure_kafka: ApacheKafka, certificates: TestCertificates, topic: str
 ) -> None:
-    """One producer that connects anew all the time, since it is idle for longer than it may be, and new ones."""
+    """One producer that connects anew all the time, since it is idle for too long, and new producers."""
     await secure_kafka.create_topic(topic)
     is_over = asyncio.Event()
     sent = 0

@@ -495,7 +495,7 @@ async def test_a_stream_of_small_records_does_not_starve_a_large_one(cluster: Cl
         is_in.set()
         waited = cluster.net.request_count(ApiKey.PRODUCE, since=mark)
         await asyncio.gather(delivery, *streams)
-    assert waited < 200, "it was let in when those before it in the line were"
+    assert waited < 200, "the large record was let in when the records before it in the line were"
 
 
 async def test_a_task_group_with_one_failing_record_leaves_the_others_delivered(broker: DevBroker) -> None:

@@ -341,7 +341,7 @@ async def test_a_broker_that_is_killed_and_restarted_has_everything_once(cluster
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "lz4", "zstd", "snappy"])
 async def test_a_retried_batch_is_the_same_to_the_last_byte(cluster: Cluster, codec: str) -> None:
-    """Time goes on and the connection is another one; a broker compares them, and so may a reader of its log."""
+    """Time goes on and the connection is another one; a broker compares the bytes, and so may a reader of its log."""
     topic = await cluster.create_topic()
     async with cluster.producer(**QUICK | {"linger_ms": 50}, compression_type=codec) as producer:
         await producer.send(topic, b"first")

@@ -215,7 +215,8 @@ def _check_timing(record: Sent, options: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _check_order(sent: Sequence[Sent], places: Mapping[bytes, Sequence[Place]]) -> Iterator[str]:
-    # The records of a send_many keep their own order; those of other calls may come in between wherever it waits.
+    # The records of a send_many keep their own order; records of other calls may come in between wherever the
+    # ``send_many`` waits.
     calls: dict[int, list[tuple[Sent, Sequence[Place]]]] = defaultdict(list)
     for record in sent:
         calls[record.bulk].append((record, places.get(record.value, ())))

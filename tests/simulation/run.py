@@ -80,7 +80,7 @@ def left_in_memory() -> list[str]:
 
 
 async def _forget_the_last_loop() -> None:
-    """Ask for the running loop: asyncio, and ``shortcuts``, keep the last one that they were asked for."""
+    """Ask for the running loop: asyncio and ``shortcuts`` keep the last loop that they gave."""
     running_loop()
 
 

@@ -30,7 +30,7 @@ from .workload import Workload, producer_options
 __all__ = ["Report", "Scenario"]
 
 SMALLEST_BATCH = 512
-"""Bytes that a batch holds however small it is, so that the pieces of one that was split may hold more than it did."""
+"""Bytes that even the smallest batch holds, so that the pieces of a split batch may hold more than the batch did."""
 RECOVERY = 60.0
 """Virtual seconds within which a record must be deliverable once everything is well: all time-outs are below that."""
 

@@ -281,7 +281,7 @@ def test_a_seed_leaves_nothing_in_memory(seed: int) -> None:
 @pytest.mark.parametrize("seed", [4000064, 5001995, 5002198, 7003574])
 def test_a_seed_that_once_found_something_finds_nothing(seed: int) -> None:
     # A call that outlived its transaction; a thread that outlived close(); an error for one batch that hit another;
-    # a crash after a commit, told to a call that had none of its rows in it.
+    # a crash after a commit, told to a call without any row in that transaction.
     assert run(seed).findings == []
 
 
@@ -384,7 +384,7 @@ def at(partition: int, offset: int) -> RecordMetadata:
 def test_the_checker_tells_each_broken_promise(records: list[Sent], log: list[bytes], finding: str) -> None:
     found = list(check_records(records, {0: log, 1: []}, OPTIONS))
     assert any(finding in each for each in found)
-    assert len(found) == 1 or records[0].refused  # one that should have been refused breaks more than one promise
+    assert len(found) == 1 or records[0].refused  # a record that should have been refused breaks more than one promise
 
 
 def test_the_checker_takes_promised_histories() -> None:

@@ -41,7 +41,7 @@ class Sent:
     """One record. ``outcome`` is None until something was told; ``bulk`` is the ``send_many`` that it was in, 0 for
     none.
 
-    One that is ``refused``, by that error of a hook or by one of those types, must fail with it. ``headers`` None: any.
+    A record that is ``refused``, by an error of a hook or by error types, must fail with it. ``headers`` None: any.
     """
 
     producer: int
@@ -125,7 +125,7 @@ def _adaptive_options(options: dict[str, Any]) -> dict[str, Any]:
     found["record_timing"] = chance.random() < 0.3
     if chance.random() < 0.4 and options.get("acks") != 0:
         found["max_in_flight_requests_per_connection"] = "auto"
-    if chance.random() < 0.3:  # all records are of one topic: this is about the share that is kept for it
+    if chance.random() < 0.3:  # all records are of one topic: this tests the share that is kept for the topic
         found["topics"] = {TOPIC: TopicOptions(priority="high")}
         found["priority_reserve_percent"] = chance.choice((0, 10, 90))
     return found

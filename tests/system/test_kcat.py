@@ -1,4 +1,4 @@
-"""kcat, unchanged, on the dev broker: it writes, ten of it read in a group that they join and leave, and it lists."""
+"""kcat, unchanged, on the dev broker: it writes, ten of its processes join and leave a reading group, and it lists."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def told(broker: DevBroker, topic: str) -> Counter[tuple[int, str]]:
     log = broker.state.topics.partition(topic, 0)
     assert log is not None
     aborted = log.log.aborted_transactions(0, log.log.end_offset)
-    assert aborted == []  # so that all that the next line reads is committed
+    assert aborted == []  # so that the next line reads committed records only
     events: list[dict[str, Any]] = [json.loads(record.value or b"") for record in broker.records(topic)]
     return Counter((event["order"], event["event"]) for event in events)
 
@@ -120,5 +120,5 @@ async def test_an_event_that_comes_again_changes_no_order(saga: ModuleType, kafk
         async with KafkaProducer(kafka_broker.bootstrap_servers) as producer:
             await producer.send("payments", taken.value, key=taken.key)
         other = await place(client, "tea")
-        await reaches(client, {other: "confirmed", order: "confirmed"})  # it is behind the one that came again
+        await reaches(client, {other: "confirmed", order: "confirmed"})  # this record is behind the one that came again
     assert told(kafka_broker, "orders")[order, "confirmed"] == 1

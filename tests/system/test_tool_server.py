@@ -1,4 +1,4 @@
-"""tests.tool_server: Kafka's tools in a JVM that stays end as they do in one of their own."""
+"""tests.tool_server: Kafka's tools end in a JVM that stays as they do in a JVM of their own."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class KafkaPythonMember(threading.Thread):
             heartbeat_interval_ms=100,
         )
         # Known before it joins: a poll that ends while kafka-python 3.0.12 joins again, for the partitions have become
-        # known, leaves it without any for good.
+        # known, leaves it without partitions for good.
         self.consumer.partitions_for_topic(TOPIC)
         self.consumer.subscribe([TOPIC])
         self.read = read

@@ -42,7 +42,7 @@ class Handshake:
         for _ in range(5):
             self.client_error = self.client_error or _advance(self.client)
             self.server_error = self.server_error or _advance(self.server)
-        # In TLS 1.3 a client is done before the server has seen its certificate: it hears of it when it reads.
+        # In TLS 1.3 a client is done before the server has seen its certificate, and hears of a refusal when it reads.
         self.client_error = self.client_error or _read(self.client)
 
     @property

@@ -90,7 +90,7 @@ class Socket(asyncio.Transport):
 
 
 class Connection(asyncio.Protocol):
-    """Notes its calls, and does something at one of them."""
+    """A protocol that notes its calls, and does something at one of them."""
 
     def __init__(self) -> None:
         self.told: list[Any] = []

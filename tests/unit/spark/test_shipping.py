@@ -1,4 +1,4 @@
-"""The archive for executors: its contents are enough to import and use the package, and it is all that they need."""
+"""The archive for executors: its contents are enough to import and use the package, and executors need nothing else."""
 
 from __future__ import annotations
 

@@ -47,14 +47,14 @@ def test_a_join_is_answered_at_once_and_nobody_leads(groups: MixedGroups, old: J
 def test_partitions_go_from_one_protocol_to_the_other_and_back(groups: MixedGroups, old: JoinResult) -> None:
     told = groups.beat("n", 1).assignment or NOTHING
     groups.beat("n", 1, owned=told)
-    assert groups.problem(old) == "RebalanceInProgressError"  # those that it waits for are free
+    assert groups.problem(old) == "RebalanceInProgressError"  # the partitions that it waits for are free
     again = groups.join_old(old.member_id)
     owned = tuple(groups.synced(again))
     assert len(owned) == 2
     assert groups.problem(again) is None
     groups.join_new("m")
     again = groups.join_old(old.member_id, owned=owned)
-    assert again.generation_id == 2  # it has one to give up, and stays in its epoch until it has
+    assert again.generation_id == 2  # it has a partition to give up, and stays in its epoch until then
     left = tuple(groups.synced(again))
     assert len(left) == 1
     assert groups.problem(again) == "RebalanceInProgressError"

@@ -22,7 +22,9 @@ REBALANCE_TIMEOUT = 30.0
 
 @dataclass(eq=False)
 class Consumer:
-    """A client that keeps to the protocol: it gives partitions up before it says so, and adds those it is told of."""
+    """A client that keeps to the protocol: it gives partitions up before it says so, and adds the new ones that it is
+    told.
+    """
 
     member_id: str
     names: list[str]

@@ -1,4 +1,4 @@
-"""The releases of Kafka that the dev broker can be: their versions, and each difference that is not in them."""
+"""The releases of Kafka that the dev broker can be: their versions, and each difference that versions do not show."""
 
 from __future__ import annotations
 

@@ -132,7 +132,9 @@ async def test_a_network_failure_is_reported_and_not_raised(setting: Setting) ->
 
 
 async def test_another_error_is_reported_without_its_text(setting: Setting) -> None:
-    """python-socks had a password in one; asyncio logged it, as that of a task that nobody awaits."""
+    """An error of python-socks had a password in its text; asyncio logged it, as the error of a task that nobody
+    awaits.
+    """
     setting.outcome = UnicodeEncodeError("latin-1", "alice:s3cr\u20ac", 10, 11, "no")
     setting.sockets.connect(NODE, NodeConnectionState("one", 1))
     (task,) = setting.sockets._tasks

@@ -191,7 +191,7 @@ def test_where_nothing_records_nothing_is_made(provider: Any, monkeypatch: pytes
     assert outcome is None
     if isinstance(provider, TracerProvider):
         carried = dict(changed.headers or ())["traceparent"] or b""
-        assert not int(carried[-2:], 16) & 1, "so that no receiver samples it anew"
+        assert not int(carried[-2:], 16) & 1, "so that no receiver samples the trace anew"
     else:
         assert changed is record
 

@@ -171,7 +171,7 @@ async def test_no_record_waits_for_a_registry_that_does_not_answer(monkeypatch: 
     for _ in range(600):
         await elapsed(1)
         assert schema_id_at_once(serializer) == 1
-    assert 5 <= transport.requests <= 9  # one for each time that it is believed again
+    assert 5 <= transport.requests <= 9  # one question for each time that the version is believed again
     with pytest.raises(RegistryUnavailableError):
         await serializer.prepare("orders")
 

@@ -832,7 +832,7 @@ class TestAccounts:
         result.fail(KafkaError("nobody hears it"))
 
     def test_batches_of_an_accumulator_that_is_thrown_away_are_freed(self) -> None:
-        """The cyclic collector does not see them, and the account that they stand in refers to them."""
+        """The cyclic collector does not see batches, and their account refers to them."""
         harness = Harness()
         harness.append_ok()
         (in_flight,) = harness.drain()
@@ -882,7 +882,7 @@ class TestMovingOut:
         assert len(found) == 5, "there are no more"
         harness.complete(first, 0)
         assert sent.result().offset == 0
-        assert not flush.is_settled, "it waits for them where they are"
+        assert not flush.is_settled, "the flush waits for them where they are"
         for result in adopted:
             result.succeed(-1, -1)
         assert [delivery.result().offset for delivery in moved] == [-1] * 5

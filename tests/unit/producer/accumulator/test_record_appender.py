@@ -651,7 +651,7 @@ class History:
         if not batches:
             return
         batch = batches[argument % len(batches)]
-        # The bytes of those that left it may be there still; the others have a result of their own since then.
+        # The bytes of records that left the batch may be there still; the others have a result of their own since then.
         left_already = batch.withdrawn or ()
         numbers = [int(value[:6]) for index, value in enumerate(values_of(batch)) if index not in left_already]
         named = self.overdue_of.setdefault(batch.produce_result, set())  # each once

@@ -10,7 +10,7 @@ from aiokafkapy.testing import VirtualClock
 
 
 class FakeLoop:
-    """Time that a test sets, and callbacks that it runs."""
+    """A loop whose time a test sets, and whose callbacks it runs."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()

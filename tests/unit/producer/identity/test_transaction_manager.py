@@ -130,7 +130,7 @@ class TestSequences:
         assert last_sequence_of(first) == 4
         manager.handle_completed_batch(first, 0)
         assert fail(manager, second, OUT_OF_ORDER)
-        assert manager.wants_attention()  # it is the next one, so there is a gap
+        assert manager.wants_attention()  # the number is the next one, so there is a gap
 
     def test_the_pieces_of_a_split_batch_take_its_place(self, manager: TransactionManager) -> None:
         prime(manager)
@@ -282,7 +282,7 @@ class TestEpochBump:
     def test_it_waits_until_a_broker_has_answered_whether_the_first_was_written(
         self, manager: TransactionManager
     ) -> None:
-        """Under another number a broker that has it would take it again."""
+        """A broker that has the batch would take it again under another number."""
         prime(manager)
         first, second = Batch(), Batch()
         drain(manager, first, second)

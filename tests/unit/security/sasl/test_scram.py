@@ -226,7 +226,7 @@ def test_a_final_message_that_is_not_right_is_refused(final: bytes) -> None:
     assert not server.is_complete
     assert server.principal == ""
     with pytest.raises(SaslAuthenticationFailedError, match=REFUSED):
-        server.respond(EXCHANGE[2])  # it has had its one try
+        server.respond(EXCHANGE[2])  # the client has had its one try
 
 
 def test_a_stored_credential_of_too_few_iterations_is_of_no_use() -> None:
