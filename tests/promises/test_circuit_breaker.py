@@ -39,7 +39,7 @@ async def fail(producer: KafkaProducer[Any, Any], topic: str, times: int, error:
             await producer.send(topic, b"lost")
 
 
-async def test_in_an_outage_calls_fail_at_once_and_after_it_one_is_let_through_first(cluster: Cluster) -> None:
+async def test_calls_fail_at_once_in_an_outage_and_one_is_let_through_first_after_it(cluster: Cluster) -> None:
     topic = await cluster.create_topic()
     async with cluster.producer(**QUICK, circuit_breaker=breaker(open_ms=300)) as producer:
         await producer.send(topic, b"before")

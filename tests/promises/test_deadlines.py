@@ -39,7 +39,7 @@ async def test_records_that_were_not_sent_leave_with_the_block_and_others_stay(c
     assert await cluster.log(topic) == [b"kept", b"later"]
 
 
-async def test_one_in_a_request_is_protected_and_the_error_says_so(cluster: Cluster) -> None:
+async def test_a_record_in_a_request_is_protected_and_the_error_says_so(cluster: Cluster) -> None:
     topic = await cluster.create_topic()
     async with cluster.producer(linger_ms=0) as producer:
         await producer.send(topic, b"first", partition=0)

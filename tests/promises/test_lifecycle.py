@@ -98,7 +98,7 @@ def _read_all(descriptor: int) -> str:
         return pipe.read().decode()
 
 
-async def test_from_another_loop_it_is_a_clear_error(cluster: Cluster) -> None:
+async def test_a_call_from_another_loop_is_a_clear_error(cluster: Cluster) -> None:
     topic = await cluster.create_topic()
     async with cluster.producer() as producer:
         await producer.send(topic, b"")
@@ -127,7 +127,7 @@ async def test_from_another_loop_it_is_a_clear_error(cluster: Cluster) -> None:
         assert (await producer.send(topic, b"")).offset == 1
 
 
-def test_one_loop_after_the_other_each_with_its_own_producer(loopless_servers: str) -> None:
+def test_one_loop_after_the_other_has_its_own_producer(loopless_servers: str) -> None:
     async def life() -> int:
         async with KafkaProducer(loopless_servers) as producer:
             return (await producer.send("promise-loops", b"")).offset
@@ -255,7 +255,7 @@ async def test_close_twice_at_once_and_again(cluster: Cluster) -> None:
     assert_nothing_is_left(cluster.net.ports)
 
 
-async def test_of_two_closes_the_earlier_deadline_counts(cluster: Cluster) -> None:
+async def test_the_earlier_deadline_of_two_closes_counts(cluster: Cluster) -> None:
     topic = await cluster.create_topic()
     producer = cluster.producer()
     await producer.start()

@@ -142,7 +142,7 @@ class TestSendFromThread:
 
         await in_thread(send)
 
-    async def test_on_the_loop_it_sends_and_waits_for_nothing(self, producer: KafkaProducer) -> None:
+    async def test_a_call_on_the_loop_sends_and_waits_for_nothing(self, producer: KafkaProducer) -> None:
         future = producer.send_from_thread("t", b"")
         for call in (future.result, future.exception):
             with pytest.raises(RuntimeError, match=r"would block it forever.*wrap_future"):

@@ -62,7 +62,7 @@ async def first_message(page: httpx.AsyncClient, view: str) -> dict[str, Any]:
     raise AssertionError("the stream has ended")
 
 
-async def test_with_a_certificate_it_is_https_alone(broker: DevBroker, certificates: TestCertificates) -> None:
+async def test_a_console_with_a_certificate_is_https_alone(broker: DevBroker, certificates: TestCertificates) -> None:
     tls = {"ssl_keystore_location": str(certificates.server_file)}
     async with Console.of_broker(broker, token=TOKEN, tls=tls) as console, page_of(console.url, certificates) as page:
         assert console.url.startswith("https://127.0.0.1:")

@@ -195,7 +195,7 @@ async def test_set_leader_moves_with_a_higher_epoch_and_none_leaves_the_partitio
             broker.controls.set_leader("t", 0, 2)
 
 
-async def test_on_request_may_watch_answer_or_raise() -> None:
+async def test_a_function_on_requests_may_watch_answer_or_raise() -> None:
     async with DevBroker() as broker, RawClient(broker.nodes[0]) as client:
         seen: list[Any] = []
 

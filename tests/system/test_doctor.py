@@ -72,7 +72,7 @@ def credentials(user: str, password: str | None = None) -> dict[str, Any]:
     }
 
 
-async def test_of_a_healthy_cluster_each_step_and_each_broker_is_well() -> None:
+async def test_each_step_and_each_broker_of_a_healthy_cluster_is_well() -> None:
     async with DevBroker(nodes=3) as broker:
         broker.create_topic("orders", partitions=6)
         findings = await examine(broker.bootstrap_servers.split(",")[0], topic="orders")

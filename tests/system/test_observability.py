@@ -125,7 +125,7 @@ class TestObservers:
         assert sum(event.records for event in recorder.batches) == 2
         assert all(event.error is not None for event in recorder.batches)
 
-    async def test_one_that_raises_harms_nothing_and_is_counted(
+    async def test_an_observer_that_raises_harms_nothing_and_is_counted(
         self, broker: DevBroker, caplog: pytest.LogCaptureFixture
     ) -> None:
         class Failing(Recorder):

@@ -145,7 +145,7 @@ class TestOrder:
             assert [value for value in seen if value is not None and value.startswith(key)] == its_values
         assert len(seen) == 90
 
-    async def test_of_two_transactions_with_one_key_the_second_waits_for_the_first(
+    async def test_the_second_of_two_transactions_with_one_key_waits_for_the_first(
         self, outbox: TestOutbox, broker: DevBroker
     ) -> None:
         """Ids of a key are in the order of commits; SQLite has one writer at a time by itself."""

@@ -463,7 +463,7 @@ class TestWaiting:
             assert errors.BufferExhaustedError in kinds
             assert producer.statistics().accepted < 60
 
-    async def test_beside_a_table_there_is_room_for_others(self, broker: DevBroker) -> None:
+    async def test_there_is_room_for_others_beside_a_table(self, broker: DevBroker) -> None:
         options: dict[str, Any] = {"buffer_memory": 200_000, "max_request_size": 50_000, "batch_size": 20_000}
         async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
             await producer.partitions_for("t")
@@ -533,7 +533,7 @@ class TestWaiting:
             assert isinstance(metadata.failed[1], errors.MetadataTimeoutError)
             assert values(other, "there") == numbered(200)[::2]
 
-    async def test_between_two_slices_others_run(self, broker: DevBroker) -> None:
+    async def test_others_run_between_two_slices(self, broker: DevBroker) -> None:
         async with KafkaProducer(broker.bootstrap_servers) as producer:
             await producer.send("one", b"warm up")
             turns = 0

@@ -93,7 +93,7 @@ def test_any_other_name_is_refused_with_the_name_and_the_rule(name: Any) -> None
     str(caught.value).encode()
 
 
-def test_of_a_long_name_a_piece_and_its_length_are_shown() -> None:
+def test_a_piece_and_the_length_of_a_long_name_are_shown() -> None:
     with pytest.raises(InvalidTopicError, match=r"\(40000 characters\).*1 to 249") as caught:
         check_topic_name("x" * 40_000)
     assert len(str(caught.value)) < 250

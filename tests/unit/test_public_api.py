@@ -44,7 +44,7 @@ def test_the_names_are_these() -> None:
         aiokafkapy.nonsense  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_those_of_the_design_are_as_they_should_be() -> None:
+def test_the_names_of_the_design_are_as_they_should_be() -> None:
     assert KafkaProducer.__name__ == "KafkaProducer"
     assert ProducerConfig(bootstrap_servers="h:1").linger_ms is None
     assert ProducerRecord("t").topic == "t"

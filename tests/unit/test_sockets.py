@@ -63,7 +63,9 @@ def test_a_transport_that_ends_at_once_leaves_no_number_behind(new_loop: NewLoop
 
 @LOOPS
 @pytest.mark.parametrize("protocol", [asyncio.Protocol, AbortsAtOnce])
-def test_one_whose_call_is_cancelled_leaves_none_either(protocol: type[asyncio.Protocol], new_loop: NewLoop) -> None:
+def test_a_transport_whose_call_is_cancelled_leaves_no_number_behind_either(
+    protocol: type[asyncio.Protocol], new_loop: NewLoop
+) -> None:
     async def run() -> None:
         loop = asyncio.get_running_loop()
         async with connected() as sock:

@@ -141,7 +141,7 @@ def test_a_peer_of_another_ratio_does_not_count() -> None:
     assert _at_equal_ratio(4.0, far=(4.3, 200.0)) is None
 
 
-def test_between_two_levels_of_a_peer_a_mixture_of_them_counts() -> None:
+def test_a_mixture_of_two_levels_of_a_peer_counts_between_them() -> None:
     """A third of the records at the quick level, two thirds at the slow one: a third of a byte, and 0.05 s for each."""
     assert _at_equal_ratio(3.0, quick=(2.0, 1 / 0.03), slow=(4.0, 1 / 0.06)) == pytest.approx(5.0)
     assert _at_equal_ratio(2.0, quick=(2.0, 100.0), slow=(4.0, 10.0)) == pytest.approx(1.0)

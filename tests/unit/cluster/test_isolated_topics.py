@@ -31,7 +31,7 @@ def test_several_topics_are_halved_until_each_is_alone(apart: IsolatedTopics) ->
     assert apart.next_group(0) == {"b"}
 
 
-def test_one_that_is_alone_is_asked_for_more_and_more_seldom(apart: IsolatedTopics) -> None:
+def test_a_topic_that_is_alone_is_asked_for_more_and_more_seldom(apart: IsolatedTopics) -> None:
     now = 0.0
     for delay in (0.1, 0.2, 0.4, 0.8, 1.0, 1.0):
         apart.suspect({"a"}, now)

@@ -14,7 +14,7 @@ def times(**fields: float) -> UpdateTimes:
     return made
 
 
-def test_at_the_beginning_an_update_is_due() -> None:
+def test_an_update_is_due_at_the_beginning() -> None:
     assert UpdateTimes().is_due(0.0)
     assert not UpdateTimes().is_requested
 

@@ -53,7 +53,7 @@ async def messages(feed: FakeFeed, wanted: Asked, count: int) -> list[Any]:
 
 
 @on_virtual_time
-async def test_of_a_flood_the_newest_are_shown_and_the_rest_is_counted() -> None:
+async def test_the_newest_records_of_a_flood_are_shown_and_the_rest_is_counted() -> None:
     feed = FakeFeed(records(5_000), batch=2_500)  # 10,000 a second
     for number, message in enumerate(await messages(feed, asked(), 2)):
         assert [row["offset"] for row in message["rows"]] == list(
@@ -65,7 +65,7 @@ async def test_of_a_flood_the_newest_are_shown_and_the_rest_is_counted() -> None
 
 
 @on_virtual_time
-async def test_with_a_filter_all_are_looked_at_up_to_a_limit_and_those_skipped_are_counted() -> None:
+async def test_a_filter_looks_at_all_records_up_to_a_limit_and_counts_those_skipped() -> None:
     feed = FakeFeed(records(MOST_EXAMINED + 1_000), batch=MOST_EXAMINED + 1_000)
     (message,) = await messages(feed, asked(filter="even"), 1)
     assert feed.polls == [(MOST_EXAMINED, True)]
@@ -192,7 +192,7 @@ async def test_shown_records_of_transactions_are_marked_and_a_later_message_says
 
 
 @on_virtual_time
-async def test_of_open_transactions_no_more_records_are_waited_for_than_are_shown() -> None:
+async def test_no_more_records_of_open_transactions_are_waited_for_than_are_shown() -> None:
     feed = FakeFeed(records(10_000), batch=ROWS)
     feed.known = {Place(0, offset): "pending" for offset in range(10_000)}
     await messages(feed, asked(), 10)

@@ -24,7 +24,7 @@ def test_rows_come_oldest_first_behind_the_one_that_was_seen() -> None:
     assert log.rows_after(5, 100) == []
 
 
-def test_in_a_flood_some_are_kept_and_the_rest_is_counted() -> None:
+def test_some_requests_of_a_flood_are_kept_and_the_rest_is_counted() -> None:
     log = RequestLog()
     for _ in range(10_000):
         note(log, 7.5)

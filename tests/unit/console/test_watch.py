@@ -44,7 +44,7 @@ async def test_the_first_message_has_the_history_and_the_next_the_newest_point()
 
 
 @on_virtual_time
-async def test_one_that_is_not_sampled_always_rests_while_nobody_looks() -> None:
+async def test_a_source_that_is_not_sampled_always_rests_while_nobody_looks() -> None:
     source = FakeSource(samples_always=False)
     watch = Watch(source)
     await watch.start()

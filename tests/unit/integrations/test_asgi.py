@@ -149,7 +149,7 @@ async def test_a_time_that_is_over_before_the_loop_s_timer_is_answered_with_504(
         await DeadlineMiddleware(app, 5)({"type": "http", "headers": headers}, None, send)
 
 
-async def test_one_whose_answer_has_begun_fails() -> None:
+async def test_a_request_whose_answer_has_begun_fails() -> None:
     with pytest.raises(TimeoutError):
         await served_in_time([], seconds=0.01, answers=True)
 

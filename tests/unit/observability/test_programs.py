@@ -42,7 +42,7 @@ def written(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch, **options: str
     return stream.getvalue().splitlines()
 
 
-def test_on_a_pipe_it_is_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_is_plain_text_on_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = written(io.StringIO(), monkeypatch)
     assert len(lines) == 3
     assert "[info     ] producer.started" in lines[0]
@@ -51,7 +51,7 @@ def test_on_a_pipe_it_is_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[" not in "".join(lines)
 
 
-def test_on_a_terminal_it_is_coloured_unless_the_user_says_no(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_is_coloured_on_a_terminal_unless_the_user_says_no(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[" in written(Terminal(), monkeypatch)[0]
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[" not in written(Terminal(), monkeypatch)[0]

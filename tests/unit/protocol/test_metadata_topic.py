@@ -109,7 +109,7 @@ def test_a_column_of_replicas_in_sync_is_that_of_the_replicas_where_all_are() ->
     assert one.partitions.in_sync is one.partitions.replicas
 
 
-def test_between_slices_of_a_long_topic_others_may_run() -> None:
+def test_others_may_run_between_slices_of_a_long_topic() -> None:
     turns: list[None] = []
     count = 5 * PARTITIONS_PER_SLICE // 2
     partitions = [partition(number, [1]) for number in range(count)]

@@ -346,7 +346,7 @@ async def test_the_word_of_tls_itself_leaves_after_a_read(certificates: TestCert
 
 
 @both_halves
-async def test_of_a_long_write_only_as_much_is_encrypted_as_the_socket_takes(
+async def test_only_as_much_of_a_long_write_is_encrypted_as_the_socket_takes(
     certificates: TestCertificates, half: Half
 ) -> None:
     pair = Pair(certificates, half)
@@ -452,7 +452,7 @@ async def test_an_other_side_that_ends_tls_is_heard_to_the_end_answered_and_clos
     assert pair.connection.told[2:] == [("lost", None)]
 
 
-async def test_at_the_end_nothing_waits_for_an_other_side_that_reads_nothing(certificates: TestCertificates) -> None:
+async def test_nothing_waits_at_the_end_for_an_other_side_that_reads_nothing(certificates: TestCertificates) -> None:
     pair = Pair(certificates, "server")
     pair.shake_hands()
     pair.socket.room = 0

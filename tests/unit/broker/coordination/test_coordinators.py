@@ -71,7 +71,7 @@ def test_the_first_node_that_starts_after_all_had_stopped_has_them_all(cluster: 
     assert set(cluster.places().values()) == {2}
 
 
-def test_one_that_was_moved_stays_until_its_node_stops(cluster: Cluster) -> None:
+def test_a_coordinator_that_was_moved_stays_until_its_node_stops(cluster: Cluster) -> None:
     home = cluster.of("g") or 0
     away, other = (node_id for node_id in ALL if node_id != home)
     cluster.coordinators.moved["g"] = away
@@ -83,7 +83,7 @@ def test_one_that_was_moved_stays_until_its_node_stops(cluster: Cluster) -> None
     assert cluster.of("g") == home
 
 
-def test_one_that_was_taken_away_stays_away(cluster: Cluster) -> None:
+def test_a_coordinator_that_was_taken_away_stays_away(cluster: Cluster) -> None:
     cluster.coordinators.moved["g"] = None
     cluster.stop(1)
     cluster.start(1)

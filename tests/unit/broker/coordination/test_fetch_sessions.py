@@ -113,7 +113,7 @@ def test_news_are_records_errors_and_other_offsets(sessions: Sessions) -> None:
     assert [each.index for each in session.partitions.values()] == [1, 0]
 
 
-def test_of_too_many_sessions_one_that_rests_makes_room(sessions: Sessions) -> None:
+def test_a_session_that_rests_makes_room_when_there_are_too_many(sessions: Sessions) -> None:
     sessions.open(0)
     sessions.now = 60.0
     sessions.open(0)

@@ -38,7 +38,7 @@ async def test_the_preferred_replica_leads_again(harness: Harness, version: int)
     assert (partition.leader, partition.leader_epoch) == (1, 2)
 
 
-async def test_of_all_partitions_only_those_that_needed_an_election_are_answered(harness: Harness) -> None:
+async def test_only_partitions_that_needed_an_election_are_answered(harness: Harness) -> None:
     harness.topics.set_leader("t", 1, 1)
     assert elect(harness) == {("t", 1): 0}
     assert elect(harness) == {}

@@ -96,7 +96,7 @@ def answer(connection: ClientConnection, request: Request, payload: bytes = b"an
     connection.send(Response(request, ResponseAction.SEND, payload))
 
 
-async def test_one_request_at_a_time_in_the_order_they_came() -> None:
+async def test_requests_go_one_at_a_time_in_the_order_in_which_they_came() -> None:
     owner = FakeOwner()
     connection, transport = connect(owner)
     connection.data_received(frame(b"one") + frame(b"two") + frame(b"three"))

@@ -583,7 +583,7 @@ def test_batches_without_a_time_are_as_old_as_the_last_append(open_log: OpenLog)
     assert values(log) == []
 
 
-def test_of_more_bytes_than_are_to_be_kept_the_oldest_go(open_log: OpenLog) -> None:
+def test_the_oldest_bytes_go_when_there_are_more_than_are_to_be_kept(open_log: OpenLog) -> None:
     size = len(make_batch([b"0"]))
     log = open_log(retention_bytes=str(2 * size), retention_ms="-1")
     for number in range(5):

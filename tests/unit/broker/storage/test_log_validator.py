@@ -102,7 +102,7 @@ def test_a_compacted_topic_names_the_records_without_a_key(open_log: OpenLog) ->
     assert [index for index, _ in caught.value.record_errors] == [0, 1]
 
 
-def test_of_a_record_without_a_key_the_time_is_not_looked_at(open_log: OpenLog) -> None:
+def test_the_time_of_a_record_without_a_key_is_not_looked_at(open_log: OpenLog) -> None:
     log = open_log(cleanup_policy="compact", message_timestamp_after_max_ms="1000")
     with pytest.raises(RejectedRecords, match="Compacted topic cannot accept message without key") as caught:
         append(log, make_batch([b"a", b"b"], key=None, timestamps=[NOW_MS, NOW_MS + 1_001]))

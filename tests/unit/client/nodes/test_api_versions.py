@@ -49,7 +49,7 @@ def test_the_requests_limits_count() -> None:
         node.latest_usable_version(PRODUCE, min_version=12, max_version=11)
 
 
-def test_none_in_common_is_an_error_with_both_ranges() -> None:
+def test_no_version_in_common_is_an_error_with_both_ranges() -> None:
     with pytest.raises(UnsupportedVersionError, match="PRODUCE in versions 0 to 2; needed is one of 3 to 13"):
         versions(PRODUCE=(0, 2)).latest_usable_version(PRODUCE)
     with pytest.raises(UnsupportedVersionError, match="does not have FETCH"):

@@ -52,7 +52,7 @@ def test_a_connection_with_nothing_in_flight_comes_first(offset: int) -> None:
     assert choose(situation, offset) == (NODES[2], True)
 
 
-def test_of_two_such_the_first_from_the_offset() -> None:
+def test_the_first_of_two_such_from_the_offset_is_chosen() -> None:
     situation = Situation(usable={1: 0, 3: 0})
     assert [choose(situation, offset).node for offset in range(4)] == [NODES[1], NODES[1], NODES[3], NODES[3]]
 
@@ -63,7 +63,7 @@ def test_then_the_one_with_fewest_in_flight(offset: int) -> None:
 
 
 @pytest.mark.parametrize("offset", range(4))
-def test_of_those_with_as_few_a_near_one(offset: int) -> None:
+def test_a_near_node_with_as_few_in_flight_is_chosen(offset: int) -> None:
     round_trips = {0: 0.03, 1: 0.002, 2: 0.05, 3: 0.0045}
     idle = Situation(usable=dict.fromkeys(range(4), 0), round_trips=round_trips)
     assert choose(idle, offset).node == NODES[1]
@@ -80,7 +80,7 @@ def test_a_random_difference_only_spreads_the_load() -> None:
     assert [choose(situation, offset).node for offset in range(4)] == NODES
 
 
-def test_one_that_was_never_measured_counts_as_near() -> None:
+def test_a_node_that_was_never_measured_counts_as_near() -> None:
     situation = Situation(usable={0: 0, 2: 0}, round_trips={0: 0.001})
     assert [choose(situation, offset).node for offset in (0, 1)] == [NODES[0], NODES[2]]
 

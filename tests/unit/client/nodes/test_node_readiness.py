@@ -98,9 +98,7 @@ def test_a_round_trip_follows_the_answers_and_outlives_the_connection(readiness:
     assert readiness.round_trip(1) is not None
 
 
-def test_of_two_that_are_idle_the_near_one_is_chosen(
-    readiness: NodeReadiness, connections: dict[int, Connection]
-) -> None:
+def test_the_near_one_of_two_idle_nodes_is_chosen(readiness: NodeReadiness, connections: dict[int, Connection]) -> None:
     other = Node(2, "two", 2)
     connections[2] = Connection()
     readiness.states.connecting(other, 10.0)

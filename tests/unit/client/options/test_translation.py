@@ -206,7 +206,7 @@ def test_two_names_of_a_secret_do_not_show_it() -> None:
     assert "quiet" not in str(raised.value)
 
 
-def test_one_warning_names_all_that_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_warning_names_all_ignored_options(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     config(statistics__interval__ms=1000, log_level=7, metric__reporters="", go__batch__producer=True)
     assert ignored(caplog) == [

@@ -24,7 +24,7 @@ def produce(records: bytes, version: int = 9) -> bytes:
 
 
 @pytest.mark.parametrize("version", [3, 8, 9])
-def test_of_records_the_offsets_and_sizes_are_left(version: int) -> None:
+def test_the_offsets_and_sizes_of_records_are_left(version: int) -> None:
     frame = produce(batch() + batch(), version)
     hidden = redacted_request(frame, payloads=False, most_decoded=MOST)
     assert len(hidden) == len(frame)
@@ -79,7 +79,7 @@ def test_no_payload_is_left_in_any_bytes_of_records(data: st.DataObject) -> None
     assert not any(part in hidden for part in (SECRET[:8], SECRET[-8:], b"a header", b"its value"))
 
 
-def test_with_payloads_records_are_there() -> None:
+def test_records_are_there_with_payloads() -> None:
     frame = produce(batch())
     assert redacted_request(frame, payloads=True, most_decoded=MOST) is frame
 

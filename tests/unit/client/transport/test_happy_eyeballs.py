@@ -77,7 +77,7 @@ async def test_after_a_failure_the_next_begins_at_once() -> None:
     assert track.failures == [(address(1), "refused")]
 
 
-async def test_one_that_is_slow_still_has_its_chance() -> None:
+async def test_a_slow_address_still_has_its_chance() -> None:
     track = Track(address(1), address(2))
     with socket.socket() as sock:
         running = asyncio.create_task(track.race.winner())
@@ -265,7 +265,7 @@ async def test_many_addresses_of_a_dead_family_do_not_come_before_the_other(brok
 
 
 @pytest.mark.usefixtures("no_overtaking")
-async def test_one_family_alone_where_the_option_says_so(broker: Address) -> None:
+async def test_one_family_alone_is_tried_where_the_option_says_so(broker: Address) -> None:
     with black_hole(other(broker[0])) as hole:
         client = Client(DualStack(hole, broker), broker_address_family="v4" if broker[0] == V4 else "v6")
         assert (await client.connect()).label == shown(broker)

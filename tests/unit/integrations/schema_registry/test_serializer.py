@@ -217,7 +217,7 @@ async def test_where_nothing_is_believed_each_record_waits(monkeypatch: pytest.M
     assert transport.requests == 2
 
 
-async def test_in_a_thread_a_version_that_is_over_is_looked_up_where_the_loop_is(
+async def test_a_version_that_is_over_is_looked_up_on_the_loop_also_from_a_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     serializer, transport = latest_serializer(monkeypatch)

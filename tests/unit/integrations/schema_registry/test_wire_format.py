@@ -50,7 +50,7 @@ def test_the_header_comes_before_the_prefix() -> None:
     assert (found.id, bytes(rest)) == (7, b"data")
 
 
-def test_of_several_headers_the_last_counts() -> None:
+def test_the_last_of_several_headers_counts() -> None:
     """A record that was sent with the headers of one that was read has the latter's id first."""
     forwarded = (VALUE_SCHEMA_ID, guid_header("00000000-0000-0000-0000-000000000001"))
     found, _ = find_schema_id(b"data", [forwarded, (VALUE_SCHEMA_ID, guid_header(GUID)), (VALUE_SCHEMA_ID, None)])

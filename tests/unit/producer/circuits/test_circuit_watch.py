@@ -116,7 +116,7 @@ def test_it_works_without_a_watch_behind_it() -> None:
         (late(BufferExhaustedError("x", topic="t")), True),
     ],
 )
-def test_of_records_that_waited_those_count_that_the_cluster_kept_waiting(error: Any, counts: bool) -> None:
+def test_waiting_records_count_if_the_cluster_kept_them_waiting(error: Any, counts: bool) -> None:
     rig = Rig()
     rig.watch.refused(error)
     assert rig.failures == counts

@@ -184,7 +184,7 @@ def test_each_topic_has_its_own() -> None:
     assert not rig.takes()
 
 
-def test_or_the_producer_has_one_for_all() -> None:
+def test_the_producer_may_have_one_circuit_for_all() -> None:
     rig = Rig(scope="producer")
     rig.fail(2)
     rig.fail(topic="another")

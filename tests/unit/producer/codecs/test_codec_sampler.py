@@ -116,7 +116,7 @@ async def test_a_batch_that_is_compressed_already_is_a_sample_too(codec: Compres
     assert packed.sampler.choices() == plain.sampler.choices()
 
 
-async def test_one_sample_at_a_time_with_pauses_between_them() -> None:
+async def test_samples_are_taken_one_at_a_time_with_pauses_between_them() -> None:
     rig = Rig()
     rig.deliver(topic="a")
     rig.deliver(topic="b")

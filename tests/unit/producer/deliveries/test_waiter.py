@@ -213,7 +213,7 @@ async def test_many_go_on_in_order_in_one_turn_each_in_its_context(create_task: 
     assert NAME.get() == "nobody"
 
 
-async def test_of_many_those_cancelled_are_passed_over_wherever_they_stand(create_task: Any) -> None:
+async def test_cancelled_ones_of_many_are_passed_over_wherever_they_stand(create_task: Any) -> None:
     told: list[str] = []
     tasks, waiters = await _many(5, told, create_task)
     tasks[0].cancel()

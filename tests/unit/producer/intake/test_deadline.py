@@ -182,7 +182,7 @@ async def test_a_task_that_still_waits_is_cancelled_as_asyncio_does_it() -> None
     assert isinstance(caught.value.__context__, asyncio.CancelledError)
 
 
-async def test_over_from_the_beginning_it_cancels_at_the_first_wait() -> None:
+async def test_a_deadline_that_is_over_from_the_beginning_cancels_at_the_first_wait() -> None:
     with pytest.raises(TimeoutError):
         async with deadline(0):
             assert left() <= 0

@@ -60,7 +60,7 @@ class TestLimitsOf:
         both = [("message.timestamp.difference.max.ms", "1000"), ("message.timestamp.before.max.ms", "7")]
         assert limits_of(both, 0.0, 1.0).timestamp_before_max_ms == 7
 
-    def test_with_the_brokers_own_time_no_record_is_refused_for_its_time(self) -> None:
+    def test_no_record_is_refused_for_its_time_with_the_brokers_own_time(self) -> None:
         entries = [("message.timestamp.after.max.ms", "1"), ("message.timestamp.type", "LogAppendTime")]
         assert limits_of(entries[:1], 0.0, 1.0).bounds_times
         assert not limits_of(entries, 0.0, 1.0).bounds_times

@@ -40,7 +40,7 @@ class TestRequests:
         assert [batch.topic_partition for batch in batches_of(second)] == [TopicPartition("t", 2)]
         assert (first.node_id, second.node_id) == (1, 2)
 
-    def test_one_batch_of_a_partition_in_each_request_and_several_in_flight(self) -> None:
+    def test_each_request_has_one_batch_of_a_partition_and_several_are_in_flight(self) -> None:
         harness = SenderHarness(batch_size=100)
         harness.prime()
         for number in range(5):

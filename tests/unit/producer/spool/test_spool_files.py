@@ -302,7 +302,7 @@ def test_damage_that_comes_while_it_is_open_is_reported_when_it_is_read(opened: 
     assert len(set_aside) == 1
 
 
-def test_with_a_damaged_mark_the_one_before_it_holds_and_all_may_have_been_sent(
+def test_the_mark_before_a_damaged_one_holds_and_all_may_have_been_sent(
     opened: Callable[..., SpoolFiles],
 ) -> None:
     files = opened()

@@ -224,7 +224,7 @@ async def test_a_record_that_fails_is_sent_again_before_those_behind_it(new: Cal
     assert runtime.spool.repeated == len(runtime.sent[0]), "one of the two may have been written"
 
 
-async def test_of_two_topics_the_one_that_is_well_is_not_sent_again(new: Callable[..., Runtime]) -> None:
+async def test_a_topic_without_failures_is_not_sent_again_beside_one_with_failures(new: Callable[..., Runtime]) -> None:
     runtime = new()
     await runtime.begin()
     await runtime.spool_values(b"t1", b"t2")

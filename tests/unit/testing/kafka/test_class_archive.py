@@ -42,7 +42,7 @@ def test_it_is_made_once_and_used_from_then_on(jars: Path) -> None:
     assert archive_options("4.1.0")[0] == f"-XX:SharedArchiveFile={jars / 'classes-17.0.9.jsa'}"
 
 
-def test_one_that_was_not_finished_is_not_left(jars: Path) -> None:
+def test_an_archive_that_was_not_finished_is_not_left(jars: Path) -> None:
     with pytest.raises(LookupError):
         make_archive("4.1.0", Node(LookupError()))
     assert archive_options("4.1.0") == ()

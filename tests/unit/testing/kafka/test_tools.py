@@ -42,7 +42,7 @@ async def test_a_failure_has_the_end_of_its_output(tools: KafkaTools, monkeypatc
     assert await tools.run("a.Class", check=False) == "out\n"
 
 
-async def test_one_that_takes_too_long_is_killed(tools: KafkaTools, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tool_that_takes_too_long_is_killed(tools: KafkaTools, monkeypatch: pytest.MonkeyPatch) -> None:
     _runs(tools, monkeypatch, "import signal; signal.pause()")
     with pytest.raises(KafkaToolError, match=r"did not end within 0\.2 s"):
         await tools.run("a.Class", timeout=0.2)

@@ -73,7 +73,7 @@ def test_another_recording_has_other_digests() -> None:
 
 
 @given(values=st.lists(st.none() | st.binary(max_size=40), min_size=1, max_size=5))
-def test_of_any_payload_the_size_is_left(values: list[bytes | None]) -> None:
+def test_only_the_size_of_any_payload_is_left(values: list[bytes | None]) -> None:
     found = only_batch(asked(produce(records(*values)), HASHED)).records()
     sizes = [None if value is None else len(value) for value in values]
     assert [None if record.value is None else len(record.value) for record in found] == sizes
@@ -196,7 +196,7 @@ def test_a_request_for_versions_that_are_to_come_is_kept() -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 3, 6, 20])
-def test_of_a_torn_answer_no_more_is_kept_than_its_size_and_id(kept: int) -> None:
+def test_no_more_of_a_torn_answer_is_kept_than_its_size_and_id(kept: int) -> None:
     frame = answer(ApiKey.SASL_AUTHENTICATE, 2, correlation_id=7, auth_bytes=SECRET)[:kept]
     hidden = answered(frame, ApiKey.SASL_AUTHENTICATE, 2)
     assert hidden.wire == frame[:8] + b"\xff" * max(0, kept - 8)

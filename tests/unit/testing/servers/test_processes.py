@@ -48,14 +48,14 @@ def test_every_thread_has_stopped_when_it_returns_each_time(child: subprocess.Po
     assert child.poll() is None
 
 
-def test_one_that_has_ended_is_left_alone(child: subprocess.Popen[str]) -> None:
+def test_a_process_that_has_ended_is_left_alone(child: subprocess.Popen[str]) -> None:
     child.kill()
     stop_process(child.pid)  # not asked for its exit status yet
     child.wait()
     stop_process(child.pid)
 
 
-def test_one_that_does_not_stop_is_an_error_in_time(
+def test_a_process_that_does_not_stop_is_an_error_in_time(
     child: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.kill", lambda *_: None)

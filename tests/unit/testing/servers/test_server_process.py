@@ -61,19 +61,19 @@ def test_it_starts_again_at_its_address_and_leaves_nothing_behind(kill: bool) ->
         process_id(server)
 
 
-def test_one_that_ends_by_itself_is_reported_with_its_output() -> None:
+def test_a_server_that_ends_by_itself_is_reported_with_its_output() -> None:
     server = Server("print('no disk')")
     with pytest.raises(ServerError, match=r"^few-lines did not start: no disk$"):
         server.__enter__()
     assert not server._directory.exists()
 
 
-def test_one_that_ends_in_silence_is_reported_too() -> None:
+def test_a_server_that_ends_in_silence_is_reported_too() -> None:
     with pytest.raises(ServerError, match="few-lines did not start: it said nothing"):
         Server("").__enter__()
 
 
-def test_one_that_never_answers_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_never_answers_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Server, "start_timeout", 0.05)
     monkeypatch.setattr(Server, "_prepare", lambda self: None)
     server = Server("import signal; signal.pause()")
@@ -82,7 +82,7 @@ def test_one_that_never_answers_is_ended(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not server._directory.exists()
 
 
-def test_one_that_ignores_its_signal_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_ignores_its_signal_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Server, "stop_timeout", 0.05)
     with Server("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + LISTENS) as server:
         process_id(server)

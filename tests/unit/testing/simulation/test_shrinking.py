@@ -16,7 +16,7 @@ def test_the_needed_faults_stay_in_their_order(needed: list[int], expected: list
     assert smallest(range(10), lambda faults: set(needed) <= set(faults)) == expected
 
 
-def test_of_two_reasons_one_is_left() -> None:
+def test_one_of_two_reasons_is_left() -> None:
     assert smallest(range(10), lambda faults: bool({2, 7} & set(faults))) == [2]
 
 

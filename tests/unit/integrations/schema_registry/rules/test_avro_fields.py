@@ -60,7 +60,7 @@ def test_fields_of_records_in_arrays_and_maps_are_visited_and_the_data_is_left_a
         (3.5, 3.5, []),  # of no branch: the serializer says so
     ],
 )
-def test_of_a_union_the_branch_that_fits_is_walked(value: Any, wanted: Any, kinds: list[str]) -> None:
+def test_the_branch_of_a_union_that_fits_is_walked(value: Any, wanted: Any, kinds: list[str]) -> None:
     schema = record({"name": "one", "type": ["null", "string", CIRCLE, POINT]})
     made, found = seen(schema, {"one": value})
     assert made == {"one": wanted}

@@ -113,7 +113,7 @@ def walk(message: Any, visit: Visit) -> Any:
 
 
 @pytest.mark.parametrize("mode", ["WRITE", "READ"])
-async def test_of_field_rules_with_the_same_tags_the_first_alone_is_run(mode: Any) -> None:
+async def test_only_the_first_of_field_rules_with_the_same_tags_is_run(mode: Any) -> None:
     tags = frozenset({"PII"})
     rules = [Rule(name, "MARK", "WRITEREAD", tags=tags) for name in "ab"] + [Rule("c", "MARK", "WRITEREAD")]
     ordered = rules if mode == "WRITE" else rules[::-1]
