@@ -142,8 +142,8 @@ class BuildCore(build_ext):
             source.write_text(marked)
 
     def _remove(self, *, is_core_kept: bool) -> None:
-        """Remove what was built for this Python: modules of an older core would be found beside their sources. The core
-        itself may be an editable install's, while a wheel is built.
+        """Remove the files built for this Python: modules of an older core would be found beside their sources. The
+        core itself may be an editable install's, while a wheel is built.
         """
         core = Path(self.get_ext_filename(CORE)).name
         for place in {Path(self.get_ext_fullpath(CORE)).parent, ROOT / PACKAGE}:

@@ -37,7 +37,7 @@ ROUNDS = 5
 REPEATS = 4
 """The number of times that a figure that looks bad is measured again before it counts as worse."""
 RECORDED_RUNS = 3
-"""Processes whose middle one is recorded: where memory happens to lie makes a few per cent between two."""
+"""Processes whose middle one is recorded: the placement of memory makes a few per cent between two."""
 
 QUIET = 1.1
 """A machine that is quiet gives a process nearly all the time that it wants: so much time passes at most for its CPU

@@ -19,7 +19,9 @@ __all__ = ["FILE", "LoneRuns", "hot_functions", "read_costs", "write_hot_functio
 
 FILE: Final = Path(__file__).parents[2] / "aiokafkapy" / "hot_functions.txt"
 FEWEST: Final = 3
-"""Instructions for each record of a function that each record runs; what runs now and then has less on an average."""
+"""Instructions for each record of a function that each record runs; a function that runs now and then has less on
+average.
+"""
 
 _NAME: Final = re.compile(r"c?fn=\((\d+)\)(?: (.*))?")
 _OF_A_MODULE: Final = re.compile(r"__pyx_(?:f|pw|tp_new|tp_dealloc|getprop|setprop)_\d+aiokafkapy_\w+")

@@ -407,8 +407,9 @@ async def _call(producer: KafkaProducer[Any, Any], topic: str, what: str, turns:
 
 @pytest.mark.parametrize("what", ["start", "enqueue", "send_many", "flush", "close"])
 async def test_each_call_may_be_cancelled_at_every_turn_of_the_loop(cluster: Cluster, what: str) -> None:
-    """Later and later, until the call has ended by itself. Whatever it waited for: every record that others sent
-    meanwhile has one outcome, which is true, and nothing is left."""
+    """The call is cancelled later and later, until it has ended by itself. Every record that others sent meanwhile has
+    one outcome, which is true, and nothing is left.
+    """
     topic = await cluster.create_topic()
     delivered: list[bytes] = []
     turns, hits, is_over = 0, 0, False

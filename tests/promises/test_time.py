@@ -28,8 +28,9 @@ from .proxied_clusters import Cluster, DevCluster
 
 SLACK = 10.0
 """Seconds that a machine may add that stands still now and then. A defect here takes a minute, or forever: linger and
-delivery time-outs are 60 s and more wherever they are not the subject of the test. How exact a deadline is kept is told
-by the simulation, whose clock is its own."""
+delivery time-outs are 60 s and more wherever they are not the subject of the test. The simulation, which has a clock of
+its own, tells the precision of deadlines.
+"""
 
 QUICK: dict[str, Any] = {"request_timeout_ms": 400, "delivery_timeout_ms": 1_200, "linger_ms": 0}
 

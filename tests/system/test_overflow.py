@@ -102,7 +102,9 @@ class TestPurge:
             broker.controls.clear()
             assert producer.purge() == 0
 
-    async def test_in_flight_ones_have_an_unknown_outcome_and_no_duplicate_comes_of_it(self, broker: DevBroker) -> None:
+    async def test_records_in_flight_have_an_unknown_outcome_and_no_duplicate_comes_of_it(
+        self, broker: DevBroker
+    ) -> None:
         async with KafkaProducer(broker.bootstrap_servers) as producer:
             await producer.send("orders", b"first")
             broker.controls.delay(ApiKey.PRODUCE, seconds=0.2)
@@ -153,7 +155,7 @@ class TestPurge:
 
 class TestDeadlineOfARecord:
     @pytest.mark.parametrize("way", ["send", "enqueue", "send_nowait"])
-    async def test_one_that_was_not_sent_is_never_written(self, broker: DevBroker, way: str) -> None:
+    async def test_a_record_that_was_not_sent_is_never_written(self, broker: DevBroker, way: str) -> None:
         async with held(broker) as producer:
             await producer.partitions_for("orders")
             kept = await producer.enqueue("orders", b"kept")
@@ -168,7 +170,7 @@ class TestDeadlineOfARecord:
             assert_accounts(producer)
         assert values(broker, "orders") == [b"kept", b"later"]
 
-    async def test_one_that_waits_for_room_gives_its_place_up(self, broker: DevBroker) -> None:
+    async def test_a_record_that_waits_for_room_gives_its_place_up(self, broker: DevBroker) -> None:
         async with held(broker, buffer_records=1) as producer:
             broker.controls.delay(ApiKey.PRODUCE, seconds=0.3)
             await producer.enqueue("orders", b"first")
@@ -180,7 +182,7 @@ class TestDeadlineOfARecord:
             await producer.flush()
         assert values(broker, "orders") == [b"first"]
 
-    async def test_one_in_a_request_is_protected_and_its_outcome_unknown(self, broker: DevBroker) -> None:
+    async def test_a_record_in_a_request_is_protected_and_its_outcome_unknown(self, broker: DevBroker) -> None:
         async with KafkaProducer(broker.bootstrap_servers) as producer:
             await producer.send("orders", b"first")
             broker.controls.delay(ApiKey.PRODUCE, seconds=0.3)
@@ -192,7 +194,7 @@ class TestDeadlineOfARecord:
             assert producer.statistics().failed == 0
         assert values(broker, "orders") == [b"first", b"second", b"third"]
 
-    async def test_one_that_makes_it_in_time_is_delivered(self, broker: DevBroker) -> None:
+    async def test_a_record_that_makes_it_in_time_is_delivered(self, broker: DevBroker) -> None:
         async with KafkaProducer(broker.bootstrap_servers) as producer:
             for number in range(50):
                 await producer.send("orders", b"%d" % number, delivery_timeout_ms=10_000)

@@ -67,7 +67,7 @@ class TestLeader:
         queue.update_leader(cluster)
         assert queue.leader == 1
 
-    def test_none_an_unknown_one_and_one_without_an_address_are_none(self) -> None:
+    def test_a_leader_that_is_unknown_or_without_an_address_is_none(self) -> None:
         for leaders in ({"t": [1, NO_LEADER]}, {"t": [1, 99]}, {"t": [1]}, {"other": [1]}):
             queue = PartitionQueue(T1)
             queue.update_leader(cluster_of({"t": [1, 2]}))
