@@ -353,7 +353,7 @@ async def test_the_senders_end_fails_pending_records_at_once_and_later_ones_too(
     assert [line for line in warnings_in(caplog) if "producer.crashed" in line]
 
 
-async def test_whichever_task_of_ours_is_cancelled_nothing_hangs(cluster: Cluster) -> None:
+async def test_nothing_hangs_when_any_task_of_ours_is_cancelled(cluster: Cluster) -> None:
     """The cancelled task may also be the one that connects: the next attempt has another."""
     topic = await cluster.create_topic()
     async with cluster.producer(max_block_ms=20_000) as producer:

@@ -270,7 +270,7 @@ class TestNewCredentials:
                 producer.update_credentials(sasl_password=USERS["alice"])
                 assert (await delivery).offset == 1
 
-    async def test_those_that_cannot_be_used_change_nothing(self, certificates: TestCertificates) -> None:
+    async def test_unusable_certificates_change_nothing(self, certificates: TestCertificates) -> None:
         async with secured(certificates) as broker:
             options = settings(certificates, broker, "SASL_PLAINTEXT", "PLAIN")
             async with KafkaProducer(**options) as producer:

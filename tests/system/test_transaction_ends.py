@@ -156,7 +156,9 @@ class TestOffsets:
 class TestPartitions:
     """AddPartitionsToTxn, which version 1 sends."""
 
-    async def test_those_that_are_being_added_are_aborted(self, broker: DevBroker, producer: KafkaProducer) -> None:
+    async def test_partitions_that_are_being_added_are_aborted(
+        self, broker: DevBroker, producer: KafkaProducer
+    ) -> None:
         """The broker has no open transaction that the producer does not know, which its time-out would end."""
         await producer.begin_transaction()
         await producer.send("t", b"never")
@@ -177,7 +179,7 @@ class TestPartitions:
 class TestBatches:
     """Batches whose sequences follow others of the transaction."""
 
-    async def test_those_behind_one_that_failed_are_not_waited_for(
+    async def test_batches_behind_a_failed_one_are_not_waited_for(
         self, broker: DevBroker, producer: KafkaProducer
     ) -> None:
         await producer.begin_transaction()

@@ -80,7 +80,7 @@ class TestSplit:
 
 
 class TestRemoveRecords:
-    def test_those_named_fail_alone(self) -> None:
+    def test_the_named_records_fail_alone(self) -> None:
         batch, deliveries = batch_of(*[b"%d" % number for number in range(6)])
         batch.seal()
         batch.set_producer_state(7, 1, 40)
@@ -105,7 +105,7 @@ class TestRemoveRecords:
         assert [str(delivery.exception()) for delivery in deliveries] == ["a", "b"]
         assert batch.is_done
 
-    def test_the_others_stay_when_they_grow(self) -> None:
+    def test_the_other_records_stay_though_they_grow(self) -> None:
         """The first time stamp is what all others are told by: their differences to another take more bytes."""
         batch = ProducerBatch(T0, RecordBatchBuilder(16 * KIB), 10.0)
         stamps = [0, 2**63 - 1]

@@ -279,7 +279,7 @@ async def test_a_record_refused_for_good_makes_way(new: Callable[..., Runtime]) 
     assert json.loads(line)["value"] == "1"
 
 
-async def test_the_others_of_a_batch_that_is_refused_for_one_record_are_sent(new: Callable[..., Runtime]) -> None:
+async def test_the_other_records_of_a_batch_are_sent_when_one_is_refused(new: Callable[..., Runtime]) -> None:
     """A broker before 2.4 does not say which one it is."""
     runtime = new()
     await runtime.begin()
