@@ -78,7 +78,7 @@ class TestStart:
 class TestLargeMetadata:
     """An answer that takes long to decode is decoded beside the loop."""
 
-    async def test_it_counts_when_it_is_decoded(self, make_client: MakeClient, cluster: FakeCluster) -> None:
+    async def test_an_answer_counts_when_it_is_decoded(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client(topics=["t"]).started()
         cluster.topics = {"t": dict.fromkeys(range(5_000), 2)}
         under_test.metadata.request_update()
@@ -88,7 +88,7 @@ class TestLargeMetadata:
         assert not under_test.metadata.is_update_requested
         assert under_test.client.nodes.in_flight_count() == 0
 
-    async def test_one_that_cannot_be_read_costs_the_connection_and_is_asked_for_again(
+    async def test_an_answer_that_cannot_be_read_costs_the_connection_and_is_asked_for_again(
         self,
         make_client: MakeClient,
         cluster: FakeCluster,
@@ -112,7 +112,7 @@ class TestLargeMetadata:
         assert sum("protocol.violation" in record.getMessage() for record in caplog.records) == 2
         assert under_test.metadata.cluster.partition_count("t") == 5_000
 
-    async def test_a_client_that_was_closed_meanwhile_takes_it_for_nothing(
+    async def test_a_client_that_was_closed_meanwhile_ignores_the_answer(
         self, make_client: MakeClient, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         under_test = await make_client(topics=["t"]).started()
@@ -709,7 +709,7 @@ class TestClose:
 
 
 class TestSendAndWait:
-    async def test_it_connects_sends_and_returns_the_body(self, make_client: MakeClient, cluster: FakeCluster) -> None:
+    async def test_a_request_connects_and_returns_the_body(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client().started()
         task = asyncio.ensure_future(
             under_test.client.send_and_wait(ApiKey.LIST_GROUPS, list_groups, node=under_test.node(3))
@@ -727,13 +727,17 @@ class TestSendAndWait:
         with pytest.raises(DisconnectedError):
             await task
 
-    async def test_out_of_time_it_says_why(self, make_client: MakeClient, cluster: FakeCluster) -> None:
+    async def test_the_error_of_a_request_out_of_time_says_why(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
         cluster[1].behaviour = "refuse"
         under_test = make_client()
         with pytest.raises(KafkaTimeoutError, match=r"LIST_GROUPS.*one:1.*Connection refused"):
             await under_test.client.send_and_wait(ApiKey.LIST_GROUPS, list_groups, timeout=0.01)
 
-    async def test_out_of_time_the_connection_stays(self, make_client: MakeClient, cluster: FakeCluster) -> None:
+    async def test_the_connection_stays_when_a_request_is_out_of_time(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
         under_test = await make_client().connected(1)
         other = send(under_test)
         with pytest.raises(KafkaTimeoutError):

@@ -47,7 +47,7 @@ class TestOffsets:
         assert not world.transaction.is_known_to_the_broker
 
     @on_virtual_time
-    async def test_they_need_an_open_transaction(self) -> None:
+    async def test_offsets_need_an_open_transaction(self) -> None:
         world = await World().started()
         with pytest.raises(IllegalStateError, match="no transaction is open"):
             await world.transactions.send_offsets({}, GroupMetadata("g"))
@@ -69,7 +69,7 @@ class TestOffsetsAtAnEnd:
 
     @pytest.mark.parametrize("end", ["commit", "commit_and_begin"])
     @on_virtual_time
-    async def test_a_commit_waits_for_them(self, end: str) -> None:
+    async def test_a_commit_waits_for_the_calls(self, end: str) -> None:
         world = await World().begun(A)
         call, answer = await offsets_under_way(world)
         commit = asyncio.create_task(getattr(world.transactions, end)())
@@ -80,7 +80,7 @@ class TestOffsetsAtAnEnd:
         assert world.log.count("commit") == 1
 
     @on_virtual_time
-    async def test_a_commit_fails_with_them(self) -> None:
+    async def test_a_commit_fails_with_the_calls(self) -> None:
         world = await World().begun(A)
         call, answer = await offsets_under_way(world)
         commit = asyncio.create_task(world.transactions.commit())
@@ -93,7 +93,7 @@ class TestOffsetsAtAnEnd:
         assert world.transaction.state is S.ABORTABLE_ERROR
 
     @on_virtual_time
-    async def test_a_commit_of_a_transaction_that_failed_does_not_wait_for_them(self) -> None:
+    async def test_a_commit_of_a_failed_transaction_does_not_wait_for_the_calls(self) -> None:
         world = await World().begun(A)
         call, answer = await offsets_under_way(world)
         world.transaction.fail(TransactionAbortableError("a record failed"))
@@ -105,7 +105,7 @@ class TestOffsetsAtAnEnd:
             await call
 
     @on_virtual_time
-    async def test_a_commit_waits_for_those_that_wait_for_markers(self) -> None:
+    async def test_a_commit_waits_for_calls_that_wait_for_markers(self) -> None:
         world = await World().begun(A)
         await world.transactions.commit()
         world.will("markers", world.loop.create_future())
@@ -119,7 +119,7 @@ class TestOffsetsAtAnEnd:
     @pytest.mark.parametrize("is_in_commit", [False, True])
     @pytest.mark.parametrize(("version", "calls"), [(1, ["abort", "init"]), (2, ["abort"])])
     @on_virtual_time
-    async def test_after_one_that_was_cancelled_only_an_abort_is_left(
+    async def test_only_an_abort_is_left_after_a_cancelled_call(
         self, version: int, calls: list[str], is_in_commit: bool
     ) -> None:
         """In version 1 with another epoch, for its request may come late."""
@@ -151,7 +151,7 @@ class TestOffsetsAtAnEnd:
 
     @pytest.mark.parametrize(("version", "calls"), [(1, ["abort", "init"]), (2, ["abort"])])
     @on_virtual_time
-    async def test_an_abort_calls_them_off(self, version: int, calls: list[str]) -> None:
+    async def test_an_abort_cancels_the_calls(self, version: int, calls: list[str]) -> None:
         world = await World(version=version).begun(A)
         call, answer = await offsets_under_way(world)
         await world.transactions.abort()
@@ -162,7 +162,7 @@ class TestOffsetsAtAnEnd:
         assert not world.transaction.is_known_to_the_broker
 
     @on_virtual_time
-    async def test_an_abort_calls_off_those_that_wait_for_markers(self) -> None:
+    async def test_an_abort_cancels_calls_that_wait_for_markers(self) -> None:
         world = await World().begun(A)
         await world.transactions.commit()
         world.will("markers", world.loop.create_future())
@@ -193,7 +193,7 @@ class TestOffsetsAtAnEnd:
         assert "offsets g" not in world.log
 
     @on_virtual_time
-    async def test_a_producer_that_ends_tells_their_callers(self) -> None:
+    async def test_a_producer_that_ends_tells_the_callers(self) -> None:
         world = await World().begun(A)
         call, _ = await offsets_under_way(world)
         world.runtime.is_usable_here = False

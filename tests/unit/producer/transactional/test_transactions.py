@@ -69,7 +69,7 @@ class TestBeginning:
         assert world.log == [call]
 
     @on_virtual_time
-    async def test_it_asks_again_for_a_commit_without_an_answer(self) -> None:
+    async def test_initialize_asks_again_for_a_commit_without_an_answer(self) -> None:
         world = await World().begun(A)
         world.will("commit", KafkaTimeoutError("no answer"))
         with pytest.raises(KafkaTimeoutError):
@@ -81,7 +81,7 @@ class TestBeginning:
         assert world.transaction.is_open
 
     @on_virtual_time
-    async def test_it_asks_again_for_an_abort_without_an_answer(self) -> None:
+    async def test_initialize_asks_again_for_an_abort_without_an_answer(self) -> None:
         world = await World().begun(A)
         world.will("abort", KafkaTimeoutError("no answer"))
         with pytest.raises(KafkaTimeoutError):
@@ -92,7 +92,7 @@ class TestBeginning:
         assert world.transaction.is_open
 
     @on_virtual_time
-    async def test_it_waits_for_the_end_before(self) -> None:
+    async def test_begin_waits_for_the_end_of_the_transaction_before(self) -> None:
         world = await World().begun(A)
         answer = world.loop.create_future()
         world.will("commit", answer)
@@ -106,7 +106,7 @@ class TestBeginning:
         assert world.log[:4] == ["shut", "flush", "commit", "open"]
 
     @on_virtual_time
-    async def test_the_outcome_of_the_one_before_is_not_its_own(self) -> None:
+    async def test_begin_does_not_take_the_outcome_of_the_transaction_before_for_its_own(self) -> None:
         world = await World().begun()
         await world.transactions.commit()
         await world.transactions.begin()
@@ -322,7 +322,7 @@ class TestAbort:
         assert world.refused[0][1] is not world.refused[1][1]
 
     @on_virtual_time
-    async def test_without_an_open_transaction_it_does_nothing(self) -> None:
+    async def test_abort_does_nothing_without_an_open_transaction(self) -> None:
         world = await World().started()
         await world.transactions.abort()
         assert world.log == []
@@ -423,7 +423,7 @@ class TestTwoPhases:
         assert world.transaction.state is S.PREPARED_TRANSACTION
 
     @on_virtual_time
-    async def test_it_needs_the_option(self) -> None:
+    async def test_prepare_needs_the_option(self) -> None:
         world = await World().begun(A)
         with pytest.raises(IllegalStateError, match="transaction_two_phase_commit_enable=True"):
             await world.transactions.prepare()
@@ -517,7 +517,7 @@ class TestTwoPhases:
 
     @pytest.mark.parametrize(("name", "end"), [(IDENTITY, "commit"), (None, "abort")])
     @on_virtual_time
-    async def test_an_earlier_producer_s_is_completed_without_its_records(
+    async def test_a_transaction_of_an_earlier_producer_is_completed_without_its_records(
         self, name: PreparedTxnState | None, end: str
     ) -> None:
         world = World(two_phases=True, keeps_prepared=True)
@@ -529,7 +529,7 @@ class TestTwoPhases:
         assert world.log[-1] == end
 
     @on_virtual_time
-    async def test_a_completed_one_is_neither_committed_nor_aborted_again(self) -> None:
+    async def test_a_completed_transaction_is_neither_committed_nor_aborted_again(self) -> None:
         world = await World(two_phases=True).started()
         assert await world.transactions.complete(IDENTITY) is False
         assert world.log == []
@@ -640,7 +640,7 @@ class TestPipelining:
         assert world.transaction.state is S.READY
 
     @on_virtual_time
-    async def test_its_first_records_wait_for_the_markers(self) -> None:
+    async def test_the_first_records_of_the_next_transaction_wait_for_the_markers(self) -> None:
         world = await World().begun(A)
         world.will("markers", world.loop.create_future())
         await world.transactions.commit_and_begin()
@@ -653,7 +653,7 @@ class TestFirstRecords:
     """No gap between transactions: the first records wait for markers, as long as a broker would keep them."""
 
     @on_virtual_time
-    async def test_they_are_released_when_the_markers_are_written(self) -> None:
+    async def test_first_records_are_released_when_the_markers_are_written(self) -> None:
         world = await World().begun(A)
         await world.transactions.commit()
         written = world.loop.create_future()
@@ -670,7 +670,7 @@ class TestFirstRecords:
 
     @pytest.mark.parametrize("trouble", ["silence", "an error"])
     @on_virtual_time
-    async def test_a_coordinator_that_does_not_tell_holds_them_for_a_moment_only(self, trouble: str) -> None:
+    async def test_a_coordinator_that_does_not_tell_holds_first_records_for_a_moment_only(self, trouble: str) -> None:
         world = await World().begun(A)
         await world.transactions.commit()
         world.will("markers", world.loop.create_future() if trouble == "silence" else KafkaTimeoutError("no"))
@@ -682,7 +682,7 @@ class TestFirstRecords:
 
     @pytest.mark.parametrize(("version", "pause"), [(1, 0.0), (2, KEPT_BY_BROKERS)])
     @on_virtual_time
-    async def test_they_do_not_wait_in_version_1_or_after_a_pause(self, version: int, pause: float) -> None:
+    async def test_first_records_do_not_wait_in_version_1_or_after_a_pause(self, version: int, pause: float) -> None:
         world = await World(version=version).begun(A)
         await world.transactions.commit()
         await elapsed(pause)
@@ -692,7 +692,7 @@ class TestFirstRecords:
         assert "markers" not in world.log
 
     @on_virtual_time
-    async def test_they_wait_after_an_abort_as_well(self) -> None:
+    async def test_first_records_wait_after_an_abort_as_well(self) -> None:
         world = await World().begun(A)
         await world.transactions.abort()
         world.will("markers", world.loop.create_future())
@@ -715,7 +715,7 @@ class TestFirstRecords:
         world.transactions.abandon()
 
     @on_virtual_time
-    async def test_offsets_wait_with_them(self) -> None:
+    async def test_offsets_wait_with_the_first_records(self) -> None:
         world = await World().begun(A)
         await world.transactions.commit()
         written = world.loop.create_future()
@@ -733,7 +733,7 @@ class TestPartitionsAtAnEnd:
     """AddPartitionsToTxn under way when the transaction ends."""
 
     @on_virtual_time
-    async def test_a_commit_waits_for_its_answer(self) -> None:
+    async def test_a_commit_waits_for_the_answer(self) -> None:
         world = await World(version=1).begun(A)
         world.adding = world.loop.create_future()
         commit = asyncio.create_task(world.transactions.commit())
@@ -744,7 +744,7 @@ class TestPartitionsAtAnEnd:
         assert world.log[-1] == "commit"
 
     @on_virtual_time
-    async def test_an_abort_does_not_and_takes_them_for_added(self) -> None:
+    async def test_an_abort_does_not_wait_and_takes_the_partitions_for_added(self) -> None:
         world = await World(version=1).begun()
         world.adding = world.loop.create_future()
         world.transaction.unanswered = 1
