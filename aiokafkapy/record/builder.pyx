@@ -28,7 +28,6 @@ from libc.string cimport memcpy, memmove
 from aiokafkapy.errors import CorruptMessageError, IllegalStateError, RecordTooLargeError
 from aiokafkapy.record.compression import decompress
 from aiokafkapy.record.crc import library_crc32c
-from aiokafkapy.record.encoding import BatchRecord
 
 __all__ = [
     "RecordBatchBuilder",
@@ -378,6 +377,8 @@ cdef class RecordBatchBuilder:
 
     def records(self):
         """Decode the appended records, in order; for splitting a batch."""
+        from aiokafkapy.record.encoding import BatchRecord  # the twin's module, which nothing else here needs
+
         if self._payload is None:
             self._settle()
             data = b"".join(self._blocks)

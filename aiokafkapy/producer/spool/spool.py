@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from ...common import TopicPartition
 from ...errors import SpoolError
 from ...observability import RateLimitedLogger, get_logger
-from ...record.encoding import BatchRecord
 from ...worker_thread import done_here
 from ..accumulator.serialized_record import WaitingRecord
 from ..deliveries.delivery import Delivery, new_delivery
@@ -45,6 +44,7 @@ from .spool_files import SYNC_INTERVAL, Recovered, SpoolFiles, TornWriteError
 from .spool_segment import SetAside
 
 if TYPE_CHECKING:
+    from ...record.encoding import BatchRecord
     from ..config import ProducerConfig
 
 __all__ = ["Spool", "SpooledRecordMetadata"]

@@ -49,7 +49,7 @@ def test_offsets_of_any_client(given: Any, expected: OffsetToCommit) -> None:
         ({TopicPartition("t", 1): -1}, f"t-1: an offset to commit is -1: write 0 to {2**63 - 1}"),
         ({TopicPartition("t", 1): True}, "t-1: an offset to commit is a bool, not an int"),
         ({TopicPartition("t", 1): "5"}, "t-1: an offset to commit is a str, not an int"),
-        ({"t": 5}, "'t' is no partition"),
+        ({"t": 5}, "'t' is not a partition"),
         ([confluent_kafka.TopicPartition("t", 1)], "t-1: an offset to commit is -1001: write 0 to"),
         ({TopicPartition("t", 1): 2**63}, f"t-1: an offset to commit is {2**63}: write 0 to {2**63 - 1}"),
         ({"ab": 5}, "the partition of topic 'a' is a str, not an int"),
