@@ -5,7 +5,7 @@ batches, ``Sender`` turns ready batches into Produce requests, ``TransactionMana
 writes twice. This package never imports the dev broker, so each of the two is a true test of the other.
 
 A record's way through the rooms: ``intake`` checks and serializes it, ``accumulator`` batches it, ``identity`` numbers
-its batch, ``sender`` sends the batch, ``deliveries`` gives the record its outcome. ``options`` has what users write,
+its batch, ``sender`` sends the batch, ``deliveries`` gives the record its outcome. ``options`` has the users' options,
 ``transactional`` and ``tables`` have the calls for transactions and for tables, ``observation`` has the numbers. Only
 with their options: ``circuits``, ``codecs``, ``limits``, ``spool``. ``mock`` is the producer of applications' tests.
 """

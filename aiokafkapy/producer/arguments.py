@@ -1,7 +1,7 @@
 """The callers' arguments, checked where they come in, alike in the compiled and the interpreted form.
 
-Owns the rules for topics, partitions, time stamps, headers, keys and values, and the words in which they are
-refused. It knows no producer and no state. Kafka's counterpart is ``ProducerRecord``, whose constructor checks.
+Owns the rules for topics, partitions, time stamps, headers, keys and values, and the error texts. It knows no producer
+and no state. Kafka's counterpart is ``ProducerRecord``, whose constructor checks.
 
 Rules:
 
@@ -112,7 +112,7 @@ def time_of(topic: object, timestamp_ms: object) -> int:
 
 
 def headers_of(topic: str, headers: object) -> Headers | None:
-    """Headers that are not None, as a tuple of (str, bytes or None); None when there are none.
+    """Headers that are not None, as a tuple of (str, bytes or None); None for an empty one.
 
     They may be pairs in any iterable, or a mapping; a value is of any type that has bytes.
     """
@@ -183,12 +183,12 @@ def serialization_error(part: str, topic: str, data: object, cause: BaseExceptio
 def _integer_of(topic: object, name: str, given: object, wanted: str) -> int:
     try:
         return integer_of(name, given, wanted)
-    except TypeError as error:  # a topic's words are made for an error only
+    except TypeError as error:  # the topic is formatted for an error only
         raise TypeError(f"topic {topic!r}: {error}") from error.__cause__
 
 
 def _milliseconds_of(topic: object, moment: object) -> int:
-    """As ``datetime.timestamp()`` has it, without its rounding: one without a time zone is local time."""
+    """As ``datetime.timestamp()``, without its rounding: a datetime without a time zone is local time."""
     if not isinstance(moment, datetime):
         return _integer_of(topic, "timestamp_ms", moment, "an int of milliseconds or a datetime")
     try:

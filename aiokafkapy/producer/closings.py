@@ -33,5 +33,5 @@ def tell_before_closed(producer: object) -> None:
     for tell in _told.pop(producer, ()):
         try:
             tell()
-        except Exception as error:  # of the user's own, perhaps
+        except Exception as error:  # perhaps a user's callback
             _logger.error("producer.closing_untold", error=repr(error), exc_info=error)

@@ -1,6 +1,6 @@
 """``ProducerConfig``: the options of the producer, which ``config_fields`` declares, as a pydantic model.
 
-Owns the public class. Knows no option by itself.
+Owns the public class. It declares no option itself.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A configuration in words: each option's value and source, the promises of all of them together, and oddities.
 
-Owns the words, and which combinations are worth one: those that are allowed but rarely intended. Values that make no
+Owns the words, and the list of odd combinations: those that are allowed but rarely intended. Values that make no
 sense at all are refused by ``ProducerConfig``. Kafka's counterpart is the list of values that ``AbstractConfig`` logs.
 
 Rules: a secret's value is never shown; a number in a sentence is computed from the options, so that it is
@@ -26,11 +26,11 @@ MOST_SHOWN: Final = 5
 DEFAULT: Final = "default"
 DERIVED: Final = "follows from others"
 BALANCERS_CUT_AT_MS: Final = 240_000
-"""Cloud load balancers end a connection, without a word, that was idle for about so long."""
+"""Cloud load balancers silently end a connection that was idle for about so long."""
 
 
 class OptionInForce(NamedTuple):
-    """An option as it is: ``origin`` is where it came from; ``kafka_name`` is None for one that Kafka does not have."""
+    """An option as it is: ``origin`` is its source; ``kafka_name`` is None for an option that Kafka does not have."""
 
     name: str
     kafka_name: str | None
@@ -82,7 +82,7 @@ def _options(config: ProducerConfig, origins: Mapping[str, str]) -> Iterator[Opt
 
 
 def _shown(name: str, value: object) -> JsonLike:
-    """The value as JSON can have it; of a secret only that there is one."""
+    """The value as JSON can have it; a secret is only named as set."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if is_secret_name(name):

@@ -25,7 +25,7 @@ _inherited: Final[list[object]] = []
 
 def watch(started: T, on_fork: Callable[[T], object]) -> None:
     """Call ``on_fork(started)`` in the child after each fork, also of the child: it returns the objects that must be
-    kept alive, and untouched. Holds ``started`` weakly, so ``on_fork`` is a function, and no bound method of it.
+    kept alive, and untouched. Holds ``started`` weakly, so ``on_fork`` must be a function, not a bound method of it.
     """
     _watched[started] = on_fork
 

@@ -1,4 +1,4 @@
-"""The configuration of a producer from what ``KafkaProducer(...)`` was given.
+"""The configuration of a producer from the arguments of ``KafkaProducer(...)``.
 
 Owns the choice: plain options are checked without pydantic, and all others, and every wrong one, by ``ProducerConfig``.
 """
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 __all__ = ["as_model", "make_config", "plain_config"]
 
 _BY_PYDANTIC: Final = ("ssl_", "sasl_", "security_protocol")
-"""Prefixes of options that may be changed later (``update_credentials``), which is a model's work."""
+"""Prefixes of options that ``update_credentials`` may change later, which needs a model."""
 
 
 def make_config(
     bootstrap_servers: str | Sequence[str] | None, config: ProducerConfig | None, options: dict[str, Any]
 ) -> ProducerConfig:
-    """The configuration that ``KafkaProducer(...)`` was given. Raises ConfigurationError when both forms were."""
+    """The configuration that ``KafkaProducer(...)`` was given. Raises ConfigurationError if both forms were given."""
     given = {name: value for name, value in options.items() if value is not None or name == "linger_ms"}
     if len(given) < len(options):
         # A variable that is not set yet must not hide a misspelt name.
@@ -31,7 +31,7 @@ def make_config(
     if bootstrap_servers is not None:
         given["bootstrap_servers"] = bootstrap_servers
     if config is None:
-        # It has a model's fields and properties; the application gets ``as_model`` of it.
+        # Plain options have a model's fields and properties; the application gets their ``as_model``.
         plain = cast("ProducerConfig | None", plain_config(given))
         if plain is not None:
             return plain
@@ -51,7 +51,7 @@ def as_model(config: ProducerConfigFields) -> ProducerConfig:
 
 
 def plain_config(given: dict[str, Any]) -> ProducerConfigFields | None:
-    """The configuration, when pydantic need not be asked. Raises ConfigurationError for options in contradiction."""
+    """The configuration, if it needs no pydantic. Raises ConfigurationError for options in contradiction."""
     if "bootstrap_servers" not in given or any(name.startswith(_BY_PYDANTIC) for name in given):
         return None
     normalized = ProducerConfigFields.normalized(ProducerConfigFields.normalized_for_producer(given))

@@ -1,6 +1,7 @@
 """The records that are given up, by ``purge()`` or because their producer ends, and their errors.
 
-Owns which records a purge applies to, and the messages of the errors. It knows no producer. Java has no counterpart.
+Owns the choice of the records that a purge applies to, and the error messages. It knows no producer. Java has no
+counterpart.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def error_of_batch(errors: Mapping[TopicPartition, KafkaError], batch: ProducerB
 
 
 def purges(topic: str | None, partition: int | None) -> Callable[[tuple[str, int | None]], bool]:
-    """Whether ``purge(topic, partition)`` applies to a record's place; None means any."""
+    """True if ``purge(topic, partition)`` applies to a record's place; None means any."""
 
     def is_meant(place: tuple[str, int | None]) -> bool:
         return topic in (None, place[0]) and partition in (None, place[1])
@@ -59,7 +60,7 @@ def purged_batch(topic_partition: TopicPartition, count: int, *, outcome_unknown
 
 
 def dropped_error(place: TopicPartition | str, count: int) -> KafkaError:
-    """The error of a topic's or a partition's records, when nobody holds their producer any more."""
+    """The error of a topic's or a partition's records, when their producer was garbage collected."""
     topic = place if isinstance(place, str) else place.topic
     return ProducerClosedError(f"{place}: the producer was dropped without close()", topic=topic)
 
@@ -80,7 +81,7 @@ def closed_error(
 ) -> KafkaError:
     """The error of a topic's or a partition's records, when ``close()`` ends after so many seconds.
 
-    Its cause is the partition's in ``last_errors``; without one ``describe_failure`` tells the topic's.
+    Its cause is the partition's in ``last_errors``; without one ``describe_failure`` gives the topic's.
     """
     if isinstance(place, str):
         return closed_waiting(place)

@@ -1,8 +1,8 @@
 """``MetadataWaits``: the calls of a started producer that wait for metadata.
 
-Owns how long they wait, and the error of each when it does not come. It knows no requests: the network client requests
-metadata, and ``wake`` is called when an answer, or a failure, has arrived. Records wait in ``Admission``. Kafka's
-counterpart is ``KafkaProducer.waitOnMetadata``.
+Owns the limit of their wait, and the error of each when the metadata does not come. It knows no requests: the network
+client requests metadata, and ``wake`` is called when an answer, or a failure, has arrived. Records wait in
+``Admission``. Kafka's counterpart is ``KafkaProducer.waitOnMetadata``.
 
 Rule: a wait ends within ``max_block_ms``, with the cause of the last failure in its error, and at once when the
 producer is closed or its credentials are refused.
@@ -60,7 +60,9 @@ class MetadataWaits:
         return True
 
     async def connected(self) -> MetadataTimeoutError | None:
-        """Return when the cluster is known, or after ``max_block_ms`` the error with the cause, address by address."""
+        """Return when the cluster is known; after ``max_block_ms`` return the error with the cause, address by
+        address.
+        """
         deadline = self._loop.time() + self._max_block
         while self._metadata.cluster.is_bootstrap:
             self._raise_fatal_error()

@@ -31,7 +31,7 @@ TimedCall: TypeAlias = Literal[
     "txn-commit",
     "txn-abort",
 ]
-"""What calls spend time with, as Kafka's metrics have it: ``txn-commit-time-ns-total``."""
+"""A step that calls spend time with, by Kafka's name: ``txn-commit-time-ns-total``."""
 _TIMED: Final[tuple[TimedCall, ...]] = get_args(TimedCall)
 _NS: Final = 1_000_000_000
 
@@ -102,7 +102,7 @@ class SenderMetrics:
         self.request_latency = Window(now)
         self.throttle_time = Window(now)
         self.loop_lag = Window(now)
-        # Those of each topic, where they are wanted: told beside ours, so that their sums are ours
+        # Those of each topic, if they are wanted: updated together with ours, so that their sums equal ours
         self.topics: TopicSends | None = None
 
     def record_batch(self, record_count: int, size: int, uncompressed_size: int, queued: float, now: float) -> None:
@@ -183,11 +183,11 @@ class SenderMetrics:
         return found
 
     def round_trip(self, now: float) -> float:
-        """Seconds from a Produce request to its answer, the mean of the last minute or half of it; 0 without one."""
+        """Seconds from a Produce request to its answer, the mean of the last 30 to 60 seconds; 0 without one."""
         return self.request_latency.average(now) / 1000
 
     def longest_loop_lag(self, now: float) -> float:
-        """The longest time from waking the Sender to its running, in seconds, of the last minute or half of it."""
+        """The longest time from waking the Sender to its running, in seconds, of the last 30 to 60 seconds."""
         return self.loop_lag.maximum(now) / 1000
 
 
@@ -195,7 +195,7 @@ class CallMetrics:
     """The waiting times of one producer's calls, and the number of records that found no room.
 
     As in Java, a call of a transaction and a wait for metadata count once they have succeeded; ``flush()`` and a wait
-    for room count however they end. Where several calls wait at once, each one's time counts.
+    for room count however they end. When several calls wait at once, each one's time counts.
     """
 
     __slots__ = ("_exhaustions", "_room_seconds", "_room_waits", "_seconds", "records_exhausted")

@@ -1,8 +1,8 @@
-"""``OptionalParts``: the parts of a started producer that only an option asks for, and where they stand among others.
+"""``OptionalParts``: the parts of a started producer that only an option asks for, and their places among the others.
 
-Owns the limits of topics (``limits``), which circuits are open (``circuits``), and the chosen codecs (``codecs``). It
+Owns the limits of topics (``limits``), the circuits (``circuits``), and the chosen codecs (``codecs``). It
 makes them, ends them with the runtime, and connects each to the events that it needs; ``linger_ms="auto"`` gets the
-round trip from here. Imported where an option asks for one. Java has no counterpart.
+round trip from here. Imported if an option asks for one. Java has no counterpart.
 
 Rule: a part that is not asked for is None, and the others are as if it did not exist.
 """
@@ -50,7 +50,7 @@ class OptionalPartsRuntime(Protocol):
 
 
 class OptionalParts:
-    """Those of one producer, added to the parts that each has."""
+    """The optional parts of one producer, added to the parts that each has."""
 
     def __init__(self, runtime: OptionalPartsRuntime) -> None:
         config, loop, accumulator = runtime.config, runtime.loop, runtime.accumulator
@@ -102,7 +102,7 @@ class OptionalParts:
             self.limits.on_metadata_update()
 
     def overdue(self, results: Iterable[ProduceRequestResult]) -> None:
-        """The time of single records was over, of these batches."""
+        """Single records of these batches are overdue."""
         if self._circuit_watch is not None:
             topics = {result.topic_partition[0] for result in results}
             self._circuit_watch.overdue(topics, DeliveryTimeoutError("the delivery_timeout_ms of a call was over"))
@@ -116,7 +116,7 @@ class OptionalParts:
             self.codecs.abort()
 
     async def settled(self) -> None:
-        """Return when nothing of it runs any more."""
+        """Return when its tasks have ended."""
         if self.limits is not None:
             await self.limits.settled()
         if self.codecs is not None:
@@ -125,14 +125,14 @@ class OptionalParts:
     # callbacks of the parts
 
     def _takes_zstd(self) -> bool:
-        """True when all brokers that we are connected to do, and there are any."""
+        """True when we are connected to brokers and all of them do."""
         nodes = self._client.nodes
         versions = [nodes.node_api_versions(node.node_id) for node in self._metadata.cluster.nodes]
         known = [each for each in versions if each is not None]
         return bool(known) and all(each.supports(ApiKey.PRODUCE, FIRST_PRODUCE_WITH_ZSTD) for each in known)
 
     def _on_open_circuit(self, topic: str | None) -> None:
-        # Later: an answer is being handled, or the very queue is walked.
+        # Later: an answer is being handled, or this very queue is being walked.
         self._loop.call_soon(self._refuse_waiting, topic)
 
     def _refuse_waiting(self, topic: str | None) -> None:

@@ -1,11 +1,11 @@
 """``KafkaProducer``: the public face.
 
 Owns the calls and the life of a producer: it extends ``RecordSender``, which has ``enqueue`` and ``send_nowait``, by
-``start``, ``close``, ``send`` and the calls for many records. It knows neither how a record is accepted, which is
-``RecordIntake``'s, nor the parts on the event loop, which are in ``ProducerRuntime``, made by ``start()``. Kafka's
-counterpart has the same name; Java's ``send`` is ``enqueue`` here, and ``send`` waits for the outcome.
+``start``, ``close``, ``send`` and the calls for many records. It leaves the acceptance of records to ``RecordIntake``,
+and the parts on the event loop to ``ProducerRuntime``, which ``start()`` makes. Kafka's counterpart has the same name;
+Java's ``send`` is ``enqueue`` here, and ``send`` waits for the outcome.
 
-It extends ``RecordSender`` and does not hold one, which would add a Python call to each record: ``send_nowait`` would
+It extends ``RecordSender``, because holding one would add a Python call to each record: ``send_nowait`` would
 cost 2,165 instead of 1,357 instructions, and a pipelined ``enqueue`` 4,168 instead of 1,986.
 
 Rule: a producer is made anywhere, without a loop or I/O; ``start()`` binds it to the running loop.
@@ -103,7 +103,7 @@ class KafkaProducer(RecordSender[K, V]):
 
         import_module(".runtime", __package__)
         self._life: Lifecycle[ProducerRuntime] = Lifecycle()
-        self._thread_senders: list[ThreadSender] = []  # made by the first call; only the first is used
+        self._thread_senders: list[ThreadSender] = []  # made by the first call; only the first one is used
         self._registered: Registered = {}  # the application's own metrics
         given = {**options, "key_serializer": key_serializer, "value_serializer": value_serializer}
         self._config = make_config(bootstrap_servers, config, given)
@@ -300,11 +300,12 @@ class KafkaProducer(RecordSender[K, V]):
         """Send values (or ``ProducerRecord``s) of an iterable of any length and wait for all; outcomes in its order.
 
         It takes from the iterable only as fast as there is room; once a record has timed out waiting for metadata or
-        room, later ones do not wait for the same thing again. A record that fails does not stop the others: with
+        room, later ones do not wait for the same condition again. A record that fails does not stop the others: with
         ``return_exceptions`` its error stands in its place, otherwise the first error is raised once all have an
-        outcome, with a note of how many failed. Cancelling stops taking; accepted records stay on their way, except for
-        those that ``cancel_takes_back`` takes back; ``deliveries`` of the CancelledError has an entry for each record
-        that was taken, in order: its delivery, or the error of its refusal. ``overflow`` is as in ``send``.
+        outcome, with a note of the number of failures. Cancelling stops taking; accepted records stay on their way,
+        except for those that ``cancel_takes_back`` takes back; ``deliveries`` of the CancelledError has an entry for
+        each record that was taken, in order: its delivery, or the error of its refusal. ``overflow`` is as in
+        ``send``.
         """
         from .intake.bulk import BulkSend
 
@@ -404,11 +405,10 @@ class KafkaProducer(RecordSender[K, V]):
             runtime.calls.record_time("flush", runtime.now() - started)
 
     def purge(self, topic: str | None = None, partition: int | None = None, *, in_flight: bool = False) -> int:
-        """Give up the records that were never sent, of all topics, of one, or of one partition; returns how many.
-
-        They fail with PurgedError, and so do records that wait to be accepted. With ``partition``, waiting records that
-        have no partition yet are kept. ``in_flight`` also gives up records in flight, whose outcome is unknown.
-        A transaction can then only be aborted. Raises InvalidTopicError for a wrong name, and ValueError for
+        """Give up the records that were never sent, of all topics, of one, or of one partition; returns their number.
+        They fail with PurgedError, and so do records that wait to be accepted. With ``partition``, waiting records
+        that have no partition yet are kept. ``in_flight`` also gives up records in flight, whose outcome is unknown. A
+        transaction can then only be aborted. Raises InvalidTopicError for a wrong name, and ValueError for
         ``partition`` without ``topic`` or out of range. librdkafka: rd_kafka_purge.
         """
         name = None if topic is None else topic_name(topic)
@@ -421,7 +421,7 @@ class KafkaProducer(RecordSender[K, V]):
         """Accept records again for a partition in which a record failed (``enable_gapless_guarantee``).
 
         Call it when the failed records are dealt with: those that are sent next follow the records that were written.
-        Does nothing for a partition where none failed. Raises IllegalStateError while older records of it have no
+        Does nothing for a partition without failures. Raises IllegalStateError while older records of it have no
         outcome: ``await flush()`` first.
         """
         name, number = topic_name(topic), partition_of(topic, partition)
@@ -444,8 +444,8 @@ class KafkaProducer(RecordSender[K, V]):
         ``async with attempt:`` inside, whose block is run again after an abort that another attempt may mend.
 
         ``timeout`` is in seconds from the first failure, default ``delivery_timeout_ms``; after it the last error is
-        raised. A commit without an answer is asked about again, and the block is not run again before it is known.
-        Errors that would come again, a fenced producer and exceptions of the block's own are raised at once, the
+        raised. A commit without an answer is asked about again, and the block is not run again before its outcome is
+        known. Errors that would recur, a fenced producer and exceptions of the block's own are raised at once, the
         transaction aborted.
         """
         from .transactional.attempts import TransactionAttempts
@@ -483,7 +483,7 @@ class KafkaProducer(RecordSender[K, V]):
         """Open a transaction: records may be sent until its end. It waits for the end of the one before.
 
         Raises IllegalStateError without ``transactional_id`` and while a transaction is open, KafkaTimeoutError if the
-        coordinator does not answer within ``max_block_ms`` how the one before has ended, and ProducerFencedError, or
+        coordinator does not tell the end of the one before within ``max_block_ms``, and ProducerFencedError, or
         another fatal error, when the producer can only be closed. A cancelled call has opened none.
         """
         await self._transactions().begin()
@@ -557,12 +557,12 @@ class KafkaProducer(RecordSender[K, V]):
 
         await self._transactions().send_offsets(offsets_of(offsets), group_of(group_metadata))
 
-    # looking
+    # state
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The topic's partitions and their leaders; waits for metadata up to ``max_block_ms``.
 
-        Raises MetadataTimeoutError if the topic is unknown until then, with the cause; InvalidTopicError for an
+        Raises MetadataTimeoutError, with its cause, if the topic is still unknown then, InvalidTopicError for an
         invalid name; TopicAuthorizationFailedError without the right to describe it; AuthenticationFailedError if the
         brokers refuse the credentials. Cancelling the call ends the waiting and nothing else. Java: partitionsFor.
         """
@@ -665,7 +665,7 @@ class KafkaProducer(RecordSender[K, V]):
         """The id that the cluster has given this producer, by which its operators find the metrics that it pushes
         (KIP-714). It stays the same until ``close``.
 
-        Raises IllegalStateError with ``enable_metrics_push=False``, UnsupportedVersionError where no broker takes
+        Raises IllegalStateError with ``enable_metrics_push=False``, UnsupportedVersionError if no broker takes
         metrics, and KafkaTimeoutError after ``timeout`` seconds (default ``max_block_ms``).
         """
         return await self._usable_runtime().client_instance_id(timeout_of("client_instance_id", timeout))
@@ -678,11 +678,11 @@ class KafkaProducer(RecordSender[K, V]):
         is_total: bool = False,
         attributes: Mapping[str, str] | None = None,
     ) -> None:
-        """Push a metric of the application's own with the producer's, where brokers subscribe to its name (KIP-1076).
+        """Push a metric of the application with the producer's, if brokers subscribe to its name (KIP-1076).
 
         ``value()`` is asked for at each push, on the event loop, and must be quick; its errors are logged as
         ``telemetry.metric_failed``. ``is_total``: it only grows. With other ``attributes`` it is another metric; the
-        same again takes the place of the first. Call it at any time, also before ``start()``. Raises TypeError, and
+        same attributes replace the first. Call it at any time, also before ``start()``. Raises TypeError, and
         ConfigurationError for a name that is empty or one of the producer's own.
         """
         from .observation.application_metrics import register_metric
@@ -722,8 +722,8 @@ class KafkaProducer(RecordSender[K, V]):
 
     @property
     def config(self) -> ProducerConfig:
-        """The options in force. It is the ``config`` that was given until ``update_credentials`` replaces it by a copy
-        with the new credentials; of plain options it is the ``ProducerConfig`` made of them.
+        """The options in force. It is the given ``config``, or the ``ProducerConfig`` made of plain options, until
+        ``update_credentials`` replaces it by a copy with the new credentials.
         """
         from .given_config import as_model
 
@@ -753,8 +753,8 @@ class KafkaProducer(RecordSender[K, V]):
         unsettled: Sequence[Accepted],
         cancelled: asyncio.CancelledError,
     ) -> None:
-        """Tell in the error of the records that the call had taken. With ``cancel_takes_back`` those that were never
-        sent are taken back.
+        """Report the records that the call had taken in the error. With ``cancel_takes_back``, take back those that
+        were never sent.
         """
         tell_deliveries(cancelled, taken)
         runtime = self._life.runtime
@@ -768,18 +768,18 @@ class KafkaProducer(RecordSender[K, V]):
         return new_intake(config, interceptors, why_unusable)
 
     def _new_runtime(self, loop: asyncio.AbstractEventLoop) -> ProducerRuntime:
-        """The parts of one life; a ``MockProducer`` has others."""
+        """The parts of one life; ``MockProducer`` overrides it."""
         from .runtime import ProducerRuntime
 
         collect = partial(_telemetry, self._registered)
         return ProducerRuntime(self._config, self._intake.partitioner, loop, collect)
 
     def _usable_runtime(self) -> ProducerRuntime:
-        """The runtime, when the producer can be used here and now; else raises why not."""
+        """The runtime, if the producer can be used here and now; else raises the error."""
         return cast("ProducerRuntime", self._intake.usable_runtime())
 
     def _transactions(self) -> Transactions:
-        """The transactions of a started producer. Raises why there are none."""
+        """The transactions of a started producer. Raises the error if it has none."""
         transactions = self._usable_runtime().transactions
         if transactions is None:
             raise IllegalStateError(
@@ -798,12 +798,12 @@ class KafkaProducer(RecordSender[K, V]):
         if self._life.state is not ProducerState.RUNNING or runtime is None:
             raise self._life.why_unusable()
         # Threads may make one each, and all use the first that is listed: in a second line a thread's records could
-        # overtake its own in the first. Without a lock, which a fork could find held.
+        # overtake its own in the first. A fork could find a lock held, so there is none.
         self._thread_senders.append(ThreadSender(self._intake, self._life, runtime.loop))
         return self._thread_senders[0]
 
     def _patience(self, call: str, timeout: float | None, also_mended: tuple[type[KafkaError], ...] = ()) -> Patience:
-        """How long a call tries transactions again: ``timeout`` seconds, or ``delivery_timeout_ms``."""
+        """The time for which a call tries transactions again: ``timeout`` seconds, or ``delivery_timeout_ms``."""
         from .transactional.attempts import Patience
 
         seconds = timeout_of(call, timeout)
@@ -823,7 +823,7 @@ class KafkaProducer(RecordSender[K, V]):
 
 @cache
 def _say_form() -> None:
-    """Once a process: the form explains the speed."""
+    """Log the form once per process: it explains the speed."""
     if not compiled:
         _logger.debug("core.interpreted", hint="install a C compiler, then reinstall aiokafkapy")
 

@@ -1,11 +1,11 @@
-"""Metadata of the topics a producer uses, and only as long as it uses them.
+"""Metadata of the topics that a producer uses, for as long as it uses them.
 
-Kafka's counterpart is ``ProducerMetadata``. It owns which topics are in use and until when; all the rest (versions,
-back-off, leader epochs) is ``cluster.metadata``'s. It knows no clock: ``now`` is an argument.
+Kafka's counterpart is ``ProducerMetadata``. It owns the topics in use and their expiry; ``cluster.metadata`` owns the
+rest (versions, back-off, leader epochs). It knows no clock: ``now`` is an argument.
 
 Rules: a topic is kept for ``metadata_max_idle_ms`` after its last use; a *new* topic, one that no answer has named yet,
-is kept at any age and asked for at once, alone (a partial update). A topic that was never found is forgotten when
-no record waits for it any more, so that a misspelt name is not asked for during five minutes. A topic that brokers do
+is kept at any age and requested at once, alone (a partial update). A topic that was never found is forgotten when
+no record waits for it any more, so that a misspelt name is not requested for five minutes. A topic that brokers do
 not know is logged once, after two seconds: calls wait for it, and it may be misspelt.
 """
 
@@ -54,13 +54,12 @@ class ProducerMetadata(Metadata):
         # No topic expires before this time.
         self._next_expiry = math.inf
         self._new_topics: set[str] = set()
-        # Since when brokers say that a topic does not exist; infinite once that was logged.
+        # The time since which brokers say that a topic does not exist; infinite once that was logged.
         self._unknown_since: dict[str, float] = {}
 
     def add(self, topic: str, now: float) -> None:
-        """Use ``topic``: keep it from now on, and ask for it at once when it is not in use yet.
-
-        Raises InvalidTopicError for a name that no broker takes: it must not come into a request beside others.
+        """Use ``topic``: keep it from now on, and request it at once if it is not in use yet. Raises InvalidTopicError
+        for a name that no broker takes, so that it never shares a request with others.
         """
         if topic not in self._expiry_by_topic:
             check_topic_name(topic)
@@ -81,8 +80,8 @@ class ProducerMetadata(Metadata):
         return topic in self._expiry_by_topic
 
     def refusal_of(self, topic: str, newer_than: int, what: str) -> KafkaError | None:
-        """Why metadata of the topic will not come; None while it may. That the right to ``what`` is missing counts in
-        an answer newer than that version only, because it may have been granted since.
+        """The reason why metadata of the topic will not come; None while it may. A missing right to ``what`` counts
+        only in an answer newer than that version, because it may have been granted since.
         """
         if topic in self.cluster.invalid_topics:
             return InvalidTopicError(f"{topic!r} is not a valid topic name", topic=topic)
@@ -91,7 +90,7 @@ class ProducerMetadata(Metadata):
         return None if self.fatal_error is None else self.fatal_error.fresh()
 
     def request_update_for_topic(self, topic: str) -> int:
-        """Ask for one topic: alone when it is new, else with all others. Returns the version to wait beyond."""
+        """Request one topic: alone if it is new, else with all others. Returns the version to wait beyond."""
         if topic in self._new_topics:
             return self.request_update_for_new_topics()
         return self.request_update()
@@ -122,14 +121,14 @@ class ProducerMetadata(Metadata):
         return {name: topic for name, topic in topics.items() if name in expiry_by_topic}
 
     def update(self, request_version: int, answer: MetadataAnswer, now: float, *, is_partial: bool) -> None:
-        """As ``Metadata.update``; topics that the answer names, even with an error, are new no longer."""
-        # An error asks for a full update, which shows the topic's further fate. After the super call would be
-        # too late: the listeners must find the topics settled.
+        """As ``Metadata.update``; topics that the answer names, even with an error, are no longer new."""
+        # An error asks for a full update, which shows the topic's further fate. This must precede the super call: the
+        # listeners must find the topics settled.
         self._new_topics.difference_update(answer.topics, answer.errors)
         if answer.errors or self._unknown_since:
             self._note_unknown_topics(answer, now)
         super().update(request_version, answer, now, is_partial=is_partial)
-        self.request_left_out(self._new_topics)  # without an error for them either
+        self.request_left_out(self._new_topics)  # not even with an error for them
 
     # internals
 

@@ -1,10 +1,10 @@
 """``KafkaProducer.request``: any request of Kafka's protocol over the producer's own connections.
 
-Owns which requests are let through, and their way to a node. The meaning of a request is the caller's business.
+Owns the choice of the requests that are let through, and their way to a node. The caller interprets the answer.
 franz-go's counterpart is ``Client.Request``; Java has none.
 
 Rules: a request that would interfere with the producer's own counts (of records, sequences, transactions, sessions)
-is refused before anything is sent. Nothing is retried, and an error code in the answer is the caller's to read.
+is refused before anything is sent. Nothing is retried, and the caller reads the error code in the answer.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _checked_version(key: ApiKey, version: int | None) -> int:
 
 def _node(runtime: ProducerRuntime, node_id: int) -> Node:
     number = integer_of("request(): node_id", node_id)
-    # Not by looking it up, which compiled takes no number beyond C's.
+    # Not by a look-up: compiled, that takes no number beyond C's.
     node = next((each for each in runtime.metadata.cluster.nodes if each.node_id == number), None)
     if node is None:
         known = ", ".join(str(each.node_id) for each in runtime.metadata.cluster.nodes)

@@ -3,7 +3,7 @@
 Both are plain values: they know nothing of batches, clocks or brokers. Kafka's counterparts have the same names in
 ``org.apache.kafka.clients.producer``.
 
-Rules: ``value=None`` is a tombstone and ``key=None`` is no key, and both reach the broker as such; header keys may
+Rules: ``value=None`` is a tombstone, ``key=None`` means no key, and both reach the broker as such; header keys may
 repeat, a header's value may be None, and their order is kept (KIP-82); an offset of -1 means that no broker told it
 (``acks=0``, a duplicate that the broker had already, or a record in the spool).
 """
@@ -34,8 +34,8 @@ __all__ = [
 HeadersLike: TypeAlias = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
 """A record's headers: pairs in any iterable, which is read once, or a mapping."""
 Timestamp: TypeAlias = int | datetime
-"""A record's time stamp: milliseconds since 1970, or a datetime; one without a time zone is local time, as its own
-``timestamp()`` has it. Not before 1970, as in Java.
+"""A record's time stamp: milliseconds since 1970, or a datetime; one without a time zone is local time, as for its own
+``timestamp()``. Not before 1970, as in Java.
 """
 Unchecked: TypeAlias = Any
 """An argument as a caller gave it, or data as a serializer gave it: nothing has looked at it yet."""
@@ -61,8 +61,9 @@ class PlainRecord(NamedTuple):
 class ProducerRecord:
     """One record to send: ``send_many`` takes it where a bare value is not enough, and interceptors see it.
 
-    ``partition`` None leaves the choice to the partitioner, ``timestamp_ms`` None means the time of the call. Headers
-    of an iterator are read when the record is made, so that it can be sent again. Nothing is checked before it is sent.
+    ``partition`` None leaves the choice to the partitioner, ``timestamp_ms`` None means the time of the call. An
+    iterator of headers is read when the record is made, so that it can be sent again. A record is checked when it is
+    sent.
     """
 
     topic: str
@@ -88,12 +89,12 @@ class RecordTiming(NamedTuple):
     had no request in flight.
     """
     queued: float
-    """From then to the first attempt, except for ``encode``: no leader, no connection, too many requests in flight, or
-    batches of the partition before it.
+    """From then to the first attempt, ``encode`` excluded: no leader, no connection, too many requests in flight, or
+    earlier batches of the partition.
     """
     encode: float
-    """Making the batch's bytes final: compression, with the wait for a thread when the batch is large. Not the
-    serializers, which run before there is a batch.
+    """Making the batch's bytes final: compression, with the wait for a thread when the batch is large. Serializers are
+    not included: they run before there is a batch.
     """
     retried: float
     """From the first attempt to the last: earlier answers, or none, and the back-off. 0 when there was one attempt."""
@@ -102,9 +103,9 @@ class RecordTiming(NamedTuple):
     told: float
     """From the answer to the reading of this metadata: a busy event loop, or a late ``result()``."""
     throttled: float
-    """For which the answer held the producer back: after this record, and maybe because of it."""
+    """The throttling that the answer asked for: after this record, and maybe because of it."""
     attempts: int
-    """How often the batch was sent."""
+    """The number of times that the batch was sent."""
     node_id: int
     """The broker that answered: the partition's leader at that time."""
     batch_records: int
@@ -114,7 +115,7 @@ class RecordTiming(NamedTuple):
 
 
 class BytesWithHeaders(bytes):
-    """The result of a serializer that adds headers of its own to the record, behind those of the caller.
+    """The result of a serializer that adds its own headers to the record, behind those of the caller.
 
     Java's serializers are given the record's headers to add to (KIP-82); these are not shown to interceptors.
     """
@@ -122,14 +123,14 @@ class BytesWithHeaders(bytes):
     headers: HeadersLike
 
     def __new__(cls, data: bytes, headers: HeadersLike) -> Self:
-        """``data`` with ``headers`` beside it, which are checked when the record is sent."""
+        """``data`` with ``headers``, which are checked when the record is sent."""
         made = super().__new__(cls, data)
         made.headers = headers
         return made
 
 
 class RecordMetadata(NamedTuple):
-    """Where a delivered record is: topic, partition, offset, and the time stamp it carries there.
+    """The place of a delivered record: topic, partition, offset, and the time stamp it carries there.
 
     The sizes are those of the key and value as sent, in bytes, or -1 for None.
     """

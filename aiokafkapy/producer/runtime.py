@@ -1,8 +1,9 @@
 """One life of a producer: everything that begins with ``start()`` and ends with ``close()``, bound to one event loop.
 
 Owns the parts (metadata, network client, accumulator, Sender, admission), their order at the start and at the end, and
-the consequences of the Sender's death. ``KafkaProducer`` is the face before it; it knows nothing of calls' arguments or
-serializers. Nothing in here refers to the ``KafkaProducer``, so that one dropped without ``close()`` is noticed.
+the consequences of the Sender's death. ``KafkaProducer`` is the face before it. The runtime knows nothing of calls'
+arguments or serializers. Nothing in here refers to the ``KafkaProducer``, so that one dropped without ``close()`` is
+noticed.
 
 Rules: every accepted record has an outcome when ``close()`` returns, and no task, timer or socket is left; the deadline
 holds even while no broker answers; being cancelled while closing means closing at once.
@@ -85,7 +86,7 @@ if TYPE_CHECKING:
 __all__ = ["ProducerRuntime"]
 
 _SHOWN_PARTITIONS: Final = 5
-"""Partitions named in the message of a time-out; there may be thousands."""
+"""The most partitions in the message of a time-out; there may be thousands."""
 WAITED_AT_ONCE: Final = 1000
 """Records for which a flush waits in one go: asyncio looks at each when the wait begins, and again when it ends."""
 
@@ -105,7 +106,7 @@ class ProducerRuntime:
         self._collect = collect  # the metrics to push
         self.config = config
         self.loop = loop
-        self.is_bound = True  # until this life is over
+        self.is_bound = True  # None once this life is over
         self.now = loop.time
         self.crash: SenderCrashedError | None = None
         self.max_block = config.max_block_ms / 1000
@@ -128,7 +129,7 @@ class ProducerRuntime:
         self._watch_batches(config)
         self.transactions: Transactions | None = None  # once it is started
         self.transaction_requests: TransactionRequests | None = None
-        self.telemetry: TelemetrySender | None = None  # where a broker takes it
+        self.telemetry: TelemetrySender | None = None  # if a broker takes it
         if self.transaction is not None and self.transaction_manager is not None:
             self.transaction_requests = self._new_transaction_requests(self.transaction, self.transaction_manager)
             self.observation.count_nodes(self.transaction_requests.client)
@@ -140,7 +141,7 @@ class ProducerRuntime:
         self._waits = MetadataWaits(config, self.metadata, self.admission, loop, self.calls)
         self.accumulator.on_room = self.admission.on_room
         if self.transaction is not None:
-            # A record that is not even accepted is missing in its transaction, as one that failed.
+            # A record that was never accepted is missing in its transaction, like a failed one.
             self.accumulator.appender.on_refusal = self.transaction.fail_accepting
             self.admission.on_refusal = self.transaction.fail_accepting
         self.metadata.add_listener(self._on_metadata_change)
@@ -158,7 +159,7 @@ class ProducerRuntime:
 
     @property
     def circuits(self) -> Circuits | None:
-        """Which topics take no calls for now; None without ``circuit_breaker``."""
+        """The topics that take no calls for now; None without ``circuit_breaker``."""
         return None if self.optional is None else self.optional.circuits
 
     def open_transactions(self, intake: RecordIntake) -> Transactions | None:
@@ -173,7 +174,7 @@ class ProducerRuntime:
 
     async def wait_until_connected(self) -> None:
         """Return when the cluster is known; raises after ``max_block_ms`` with the cause, address by address. With a
-        spool it returns all the same, for records have a place to go.
+        spool it still returns, for records have a place to go.
         """
         if self.spooling is not None:
             await self.spooling.open()
@@ -203,7 +204,7 @@ class ProducerRuntime:
         try:
             async with asyncio.timeout(self.max_block):
                 while not await self._connected_to_leaders(topics):
-                    pass  # one was lost: by the time that it may be tried again, another may be the leader
+                    pass  # a connection was lost: until it may be tried again, the leader may change
         except TimeoutError as error:
             if isinstance(error, KafkaError):
                 raise
@@ -212,11 +213,11 @@ class ProducerRuntime:
             raise KafkaTimeoutError(f"not all leaders were connected within {limit}: {cause}") from None
 
     async def _connected_to_leaders(self, topics: Sequence[str]) -> bool:
-        """Connect to the leaders as far as they are known; False when one cannot be connected to."""
+        """Connect to the known leaders; False if a connection fails."""
         leaders = {part.leader for topic in topics for part in await self.partitions_for(topic)}
         nodes = [node for node in self.metadata.cluster.nodes if node.node_id in leaders]
         for node in nodes:
-            self.client.ready(node, self.loop.time())  # begins to connect, so that they do it side by side
+            self.client.ready(node, self.loop.time())  # begins to connect, so that the nodes connect side by side
         try:
             for node in nodes:
                 await await_ready(self.client, node, self.loop.time)
@@ -253,7 +254,7 @@ class ProducerRuntime:
         return count
 
     def take_back(self, records: Sequence[Delivery | DeliveryList]) -> int:
-        """Take accepted records out of batches that were never sent; returns how many left."""
+        """Take accepted records out of batches that were never sent; returns the number that left."""
         return self.sender.in_flight_batches.take_back(places_of(records), self.loop.time()) if self.is_bound else 0
 
     def tap(self, tap: WireTap) -> WireTap:
@@ -269,7 +270,7 @@ class ProducerRuntime:
         """Wait until every record sent before this call has its outcome; raises FlushTimeoutError at ``deadline``."""
         waiting = self.admission.snapshot()
         if waiting:
-            hurry = self.accumulator.hurry()  # what is accepted waits neither for linger nor for these
+            hurry = self.accumulator.hurry()  # accepted records wait neither for linger nor for these
             try:
                 await self.admitted(waiting, deadline)
             finally:
@@ -288,7 +289,7 @@ class ProducerRuntime:
     async def admitted(self, waiting: Sequence[PendingRecord], deadline: float = math.inf) -> None:
         """Return when these records are accepted or refused, or at ``deadline``."""
         for start in range(0, len(waiting), WAITED_AT_ONCE):
-            # They are not part of a batch yet; wait() cancels nothing.
+            # They are not part of a batch yet; wait() cancels none of them.
             await asyncio.wait(waiting[start : start + WAITED_AT_ONCE], timeout=self._remaining(deadline))
             if self.loop.time() >= deadline:
                 break
@@ -301,7 +302,7 @@ class ProducerRuntime:
     async def close(self, deadline: float) -> None:
         """Flush until ``deadline`` (loop time), fail the records that are left then, and leave nothing behind.
 
-        When it is cancelled it fails the rest and closes at once; it returns when their outcomes are told.
+        If it is cancelled, it fails the rest and closes at once; it returns when all outcomes are told.
         """
         try:
             await self._close(deadline)
@@ -395,7 +396,7 @@ class ProducerRuntime:
     def _on_cluster(self, cluster_id: str) -> None:
         before, self._cluster_id = self._cluster_id, cluster_id
         if before is not None:
-            # The bootstrap addresses lead there, so the user wants it; but our producer id is another cluster's.
+            # The bootstrap addresses lead there, so the user wants it; but our producer id is of another cluster.
             _logger.warning("producer.cluster_changed", before=before, now=cluster_id)
             if self.transaction_manager is not None:
                 self.transaction_manager.request_new_producer_id()
@@ -413,7 +414,7 @@ class ProducerRuntime:
     def _on_sender_done(self, task: asyncio.Task[None]) -> None:
         """The Sender has reported its error already, unless it was cancelled before it began."""
         if not task.cancelled():
-            task.exception()  # asyncio need not report it again
+            task.exception()  # so that asyncio does not report it again
         elif not self._is_closed:
             self._on_sender_crash(asyncio.CancelledError())
 
@@ -485,7 +486,7 @@ class ProducerRuntime:
         )
 
     def _maybe_start_telemetry(self) -> None:
-        """Push metrics if a broker that we are connected to takes them, and the options have nothing against it."""
+        """Push metrics if a broker that we are connected to takes them, and the options allow it."""
         collect = self._collect
         if not self.config.enable_metrics_push or collect is None or self.telemetry is not None:
             return

@@ -1,4 +1,4 @@
-"""Turning keys and values into bytes.
+"""Serializers turn keys and values into bytes.
 
 A serializer is any callable of one argument, or of two (topic and data) when its class says ``wants_topic = True``; it
 returns bytes or None, or an awaitable of them, ``BytesWithHeaders`` when it has headers to add. Kafka's counterpart is
@@ -127,7 +127,7 @@ async def awaited(part: str, topic: str, data: Awaitable[Unchecked]) -> Unchecke
 
 
 def with_own_headers(topic: str, headers: Headers | None, key: object, value: object) -> Headers | None:
-    """The caller's headers, then those that the serializers of key and value gave (``BytesWithHeaders``)."""
+    """The caller's headers, then those from the serializers of key and value (``BytesWithHeaders``)."""
     for data in (key, value):
         if isinstance(data, BytesWithHeaders):
             own: Headers | None = headers_of(topic, data.headers)

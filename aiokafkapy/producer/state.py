@@ -1,7 +1,6 @@
-"""The states of a producer, as a table, the life of one producer through them, and the error of each for a call.
-
-It knows nothing of the parts. Java's ``KafkaProducer`` has only the state "closed": it has no event loop, and a JVM
-does not fork.
+"""The states of a producer, as a table, the life of one producer through them, and the error of a call in each. It
+knows nothing of the parts. Java's ``KafkaProducer`` has only the state "closed": it has no event loop, and a JVM does
+not fork.
 
 Rule: NEW comes back after a ``start()`` that failed; CLOSED and FORKED are final. CRASHED is not in the table: it is
 the name of RUNNING once the Sender has died.
@@ -27,7 +26,7 @@ __all__ = ["PRODUCER_STATES", "Lifecycle", "ProducerState", "why_unusable"]
 
 
 class ProducerState(Enum):
-    """Where a producer stands."""
+    """The states of a producer."""
 
     NEW = "new"
     STARTING = "starting"
@@ -58,7 +57,7 @@ class RefusesRecords(Protocol):
     """The part of ``Transaction`` that is used here."""
 
     def why_no_record(self) -> KafkaError:
-        """Why a record cannot be sent now."""
+        """The error for a record that cannot be sent now."""
 
 
 class LivingRuntime(Protocol):
@@ -66,7 +65,7 @@ class LivingRuntime(Protocol):
 
     @property
     def crash(self) -> KafkaError | None:
-        """The error that its Sender died of."""
+        """The error that ended its Sender."""
 
     @property
     def is_usable_here(self) -> bool:
@@ -81,9 +80,9 @@ R = TypeVar("R", bound=LivingRuntime)
 
 
 class Lifecycle(Generic[R]):
-    """Where one producer stands, and the runtime of its last start, which has ended when the producer has.
+    """The state of one producer, and the runtime of its last start, which has ended when the producer has.
 
-    An object of its own, because the producer's intake asks it why the producer cannot be used. If it asked the
+    It is a separate object because the producer's intake asks it why the producer cannot be used. If it asked the
     producer, the two would hold each other, and a producer dropped without ``close()`` would be noticed late.
     """
 
@@ -98,7 +97,7 @@ class Lifecycle(Generic[R]):
 
     @property
     def state(self) -> ProducerState:
-        """Where the producer stands."""
+        """The state of the producer."""
         return _S.CRASHED if self._state is _S.RUNNING and self._crash() is not None else self._state
 
     @property
@@ -108,7 +107,7 @@ class Lifecycle(Generic[R]):
 
     @property
     def is_forked(self) -> bool:
-        """Whether this is the child of a fork, where nothing of the producer is its own."""
+        """True in the child of a fork, which owns no part of the producer."""
         return self._state is _S.FORKED
 
     def may_become(self, state: ProducerState) -> bool:
@@ -120,11 +119,13 @@ class Lifecycle(Generic[R]):
         self._state = PRODUCER_STATES.transition(self._state, state)
 
     def why_unusable(self) -> KafkaError:
-        """Why the producer cannot be used here and now."""
+        """The error that says why the producer cannot be used here and now."""
         return why_unusable(self._state, self._crash())
 
     def why_no_record(self) -> KafkaError:
-        """Why a record cannot be sent here and now: as ``why_unusable``, or that no transaction is open."""
+        """The error for a record that cannot be sent here and now: as ``why_unusable``, or that no transaction is
+        open.
+        """
         runtime = self.runtime
         if self.state is _S.RUNNING and runtime is not None and runtime.is_usable_here:
             transaction = runtime.transaction
@@ -137,7 +138,7 @@ class Lifecycle(Generic[R]):
 
 
 def why_unusable(state: ProducerState, crash: KafkaError | None) -> KafkaError:
-    """Why a producer cannot be used here and now; ``crash`` is the error that its Sender died of."""
+    """The error that says why a producer cannot be used here and now; ``crash`` is the error that ended its Sender."""
     if state is _S.FORKED:
         return ForkedProducerError(
             f"this producer was started before the fork of process {os.getpid()}: make and start one in each process"

@@ -1,6 +1,6 @@
 """The results of ``producer.statistics()`` and ``producer.health``: plain snapshots, made when asked for.
 
-The classes know nothing of where the numbers come from; the functions read them off the parts, without I/O. Java has no
+The classes do not know the sources of the numbers; the functions read them from the parts, without I/O. Java has no
 counterpart but ``metrics()``; trio's ``statistics()`` is the model.
 
 Rule: ``accepted = delivered + failed + pending`` in every snapshot; all durations are seconds.
@@ -70,44 +70,44 @@ class ProducerStatistics:
     in_flight: Mapping[int, int] = field(default_factory=dict)
     """Requests in flight by node id."""
     in_flight_limits: Mapping[int, int] = field(default_factory=dict)
-    """How many Produce requests each node may have, by its id, with ``max_in_flight_requests_per_connection`` auto."""
+    """The limit of Produce requests of each node, by its id, with ``max_in_flight_requests_per_connection`` auto."""
     in_flight_batches: int = 0
     """Batches in a Produce request that has no answer yet."""
     loop_lag: float = 0.0
-    """The longest time, over the last half minute to minute, from waking the Sender to its running."""
+    """The longest time, over the last 30 to 60 seconds, from waking the Sender to its running."""
     wake_ups: int = 0
-    """How often the Sender ran."""
+    """The number of passes of the Sender."""
     producer_id: int = -1
     producer_epoch: int = -1
     spooled: int = 0
-    """Records that went to the spool, since the start. They are accepted, by the count above, when they leave it, and
-    count as failed when an attempt to send them fails; it is repeated.
+    """Records that went to the spool, since the start. In the counts above they are accepted when they leave it, and
+    failed when an attempt to send them fails, which is repeated.
     """
     spool_records: int = 0
-    """Records that are in the spool now, those of an earlier process too; they stay there over ``close()``."""
+    """Records in the spool now, those of an earlier process included; they stay there over ``close()``."""
     spool_bytes: int = 0
-    """Bytes of the spool, of ``spool_max_bytes``; records that were sent give their room back by the file."""
+    """Bytes of the spool, of ``spool_max_bytes``; sent records give their room back file by file."""
     spool_replayed: int = 0
-    """Records that brokers have out of the spool."""
+    """Records that were delivered out of the spool."""
     spool_repeated: int = 0
     """Records that were sent out of the spool again though a broker may have had them: after a crash, or when an
     attempt's outcome was unknown.
     """
     spool_refused: int = 0
-    """Records that brokers refused, out of the spool, and that are in ``refused.jsonl`` there."""
+    """Spooled records that brokers refused, now in the spool's ``refused.jsonl``."""
     topic_limits: Mapping[str, TopicLimits] = field(default_factory=dict)
     """The limits of topics, as far as they were read; empty without the option ``topic_limits``."""
     codecs: Mapping[str, CodecChoice] = field(default_factory=dict)
-    """The codec that was chosen for each topic, and why; empty without ``compression_type="auto"``."""
+    """The codec that was chosen for each topic, and the reason; empty without ``compression_type="auto"``."""
     circuits: tuple[CircuitStatus, ...] = ()
     """The circuits with failures, by topic; empty without the option ``circuit_breaker``, and when all is well."""
     circuit_openings: int = 0
-    """How often a circuit has opened."""
+    """The number of times that a circuit has opened."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerHealth:
-    """How the producer stands with one broker."""
+    """The state of the producer's connection to one broker."""
 
     node_id: int
     address: str
@@ -119,7 +119,7 @@ class BrokerHealth:
     retry_in: float = 0.0
     """Seconds of the back-off, or of throttling by the broker, that are left."""
     last_error: str | None = None
-    """Why the last connection or attempt ended, until the next can be used."""
+    """The error of the last connection or attempt, until the next can be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +135,15 @@ class ProducerHealth:
     connected_brokers: int = 0
     known_brokers: int = 0
     seconds_since_success: float | None = None
-    """Since the last batch was delivered; None before the first."""
+    """Seconds since the last batch was delivered; None before the first."""
     oldest_record_age: float = 0.0
     """Seconds that the oldest record without an outcome has waited; 0 without one."""
     buffered_fraction: float = 0.0
-    """How full ``buffer_memory``, or ``buffer_records``, is, 0 to 1."""
+    """The used part of ``buffer_memory``, or of ``buffer_records``, 0 to 1."""
     last_error: str | None = None
-    """The last error of metadata, the producer id, the spool's disk, or a batch, when it has not been followed by a
-    success.
-    """
+    """The last error of metadata, the producer id, the spool's disk, or a batch, if no success has followed."""
     is_spooling: bool = False
-    """Records are in the spool, and newer ones of their topics go there too."""
+    """True while records are in the spool, and newer ones of their topics go there too."""
     brokers: tuple[BrokerHealth, ...] = ()
     """The brokers that metadata names, by id."""
     open_circuits: tuple[CircuitStatus, ...] = ()
@@ -155,7 +153,7 @@ class ProducerHealth:
 
 
 def statistics_of(runtime: ProducerRuntime | None) -> ProducerStatistics:
-    """The statistics of a started producer, or of one that never was (None)."""
+    """The statistics of a producer; ``runtime`` None: it was never started."""
     if runtime is None:
         return ProducerStatistics()
     accumulator = runtime.accumulator
@@ -259,7 +257,7 @@ def topic_metrics_of(runtime: ProducerRuntime | None) -> dict[str, dict[str, flo
 
 
 def telemetry_of(registered: Registered, runtime: ProducerRuntime) -> list[MetricPoint]:
-    """All the metrics there are, as they are pushed to brokers, those that an application has ``registered`` too."""
+    """All metrics, as they are pushed to brokers, the ``registered`` ones of the application included."""
     from .observation.telemetry_metrics import telemetry_points
 
     points = telemetry_points(metrics_of(runtime), node_metrics_of(runtime), topic_metrics_of(runtime))
@@ -327,7 +325,7 @@ def _broker(runtime: ProducerRuntime, node: Node, now: float) -> BrokerHealth:
 
 
 def _buffered_fraction(runtime: ProducerRuntime) -> float:
-    """How full the buffer is, 0 to 1."""
+    """The used part of the buffer, 0 to 1."""
     accumulator, config = runtime.accumulator, runtime.config
     records = accumulator.pending / config.buffer_records if config.buffer_records else 0.0
     return min(1.0, max(accumulator.buffered_bytes / config.buffer_memory, records))

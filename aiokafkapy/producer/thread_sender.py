@@ -1,6 +1,6 @@
 """``ThreadSender``: sends through a producer from other threads than its loop's.
 
-Owns the line of records that cross to the loop: however many are sent before it runs, it is woken once. Kafka's
+Owns the line of records that cross to the loop: the loop is woken once, however many are sent before it runs. Kafka's
 counterpart is ``KafkaProducer.send`` itself, which any thread may call.
 
 Rules:
@@ -11,7 +11,7 @@ Rules:
   a request's headers for example, and not those of the thread that woke the loop.
 - A thread that sends faster than the loop accepts waits in ``send``, as Java's caller does while the buffer is full.
 - A future that was not taken yet can be cancelled; from then on the record stays on its way, as everywhere.
-- Nobody waits for a loop that has ended without closing its producer, and nothing waits on the loop's own thread: a
+- No thread waits for a loop that has ended without closing its producer, and the loop's own thread never waits: a
   callback of one record may send another, but not wait for it.
 """
 
@@ -47,7 +47,7 @@ __all__ = ["ThreadSender"]
 MOST_NOT_ACCEPTED: Final = 1_000
 """Records that cross or wait for room; the next ``send`` waits."""
 LOOKS_AGAIN: Final = 1.0
-"""Seconds after which a waiting thread looks whether the loop is still there."""
+"""Seconds after which a waiting thread checks whether the loop still exists."""
 
 
 class ThreadSender:
@@ -69,8 +69,8 @@ class ThreadSender:
         overflow: object = None,
         ends_at: float = math.inf,
     ) -> concurrent.futures.Future[RecordMetadata]:
-        """See ``KafkaProducer.send_from_thread``. A time of the record's own begins when it has crossed; ``ends_at`` is
-        when the caller's ``deadline()`` is over.
+        """See ``KafkaProducer.send_from_thread``. The record's own time begins when it has crossed; ``ends_at`` is the
+        end of the caller's ``deadline()``.
         """
         self._check()
         if _runs_here(self.loop):
@@ -86,7 +86,7 @@ class ThreadSender:
         # A copy for each record: a context can be entered once at a time.
         crossing = _Crossing(contextvars.copy_context(), given, delivery_timeout_ms, overflow, ends_at, sent)
         self._crossing.append(crossing)
-        # Set before the loop is woken, and unset there before it looks: records appended by then are seen.
+        # Set before the loop is woken, and unset there before it reads: records appended by then are seen.
         if not self._is_woken:
             self._is_woken = True
             try:
@@ -97,7 +97,7 @@ class ThreadSender:
                     raise _loop_has_ended() from None
         return sent
 
-    # internals: on the caller's thread
+    # internals, on the caller's thread
 
     def _check(self) -> None:
         if self._life.state is not ProducerState.RUNNING:
@@ -105,7 +105,7 @@ class ThreadSender:
         if self.loop.is_closed():
             raise _loop_has_ended()
 
-    # internals: on the loop
+    # internals, on the loop
 
     def take(self) -> None:
         """Accept the records that have crossed, in order. Also before a flush or the end, because the thread that

@@ -1,7 +1,7 @@
-"""The line of JSON that keeps a record which was not delivered, as ``aiokafkapy produce --resume FILE`` reads it.
+"""The line of JSON that keeps an undelivered record, as ``aiokafkapy produce --resume FILE`` reads it.
 
-Owns the line's form, which a service's undelivered file (``integrations.undelivered``) has, and the spool's file of
-refused records. It knows no files. Kafka has no counterpart.
+Owns the form of the line, which a service's undelivered file (``integrations.undelivered``) and the spool's file of
+refused records share. It knows no files. Kafka has no counterpart.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["PENDING", "SENT", "UndeliveredRecord", "undelivered_line"]
 
 PENDING: Final = b'{"sent": false, '
 SENT: Final = b'{"sent": true , '
-"""As long as the other: a line is marked by writing over its first bytes."""
+"""As long as the other beginning: a line is marked by writing over its first bytes."""
 
 
 class UndeliveredRecord(Protocol):
@@ -37,7 +37,7 @@ class UndeliveredRecord(Protocol):
 
 
 def undelivered_line(record: UndeliveredRecord, error: BaseException | None, *, outcome_unknown: bool) -> bytes:
-    """A record's line; ``error`` is why it was not delivered, None where nobody has said."""
+    """A record's line; ``error`` is the reason why it was not delivered, None if unknown."""
     fields = {
         "topic": record.topic,
         "partition": record.partition,

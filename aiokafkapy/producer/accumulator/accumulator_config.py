@@ -15,7 +15,7 @@ class OwnLinger(Protocol):
 
     @property
     def linger_ms(self) -> int | None:
-        """None where it is the producer's."""
+        """None if it is the producer's."""
 
 
 class AccumulatorConfig(Protocol):
@@ -35,7 +35,7 @@ class AccumulatorConfig(Protocol):
 
     @property
     def compression(self) -> Compression:
-        """The codec; where it is chosen as it goes, the one to begin with."""
+        """The codec; the first one, if the codec is chosen at run time."""
 
     @property
     def compression_level(self) -> int | None:
@@ -43,7 +43,7 @@ class AccumulatorConfig(Protocol):
 
     @property
     def chooses_codecs(self) -> bool:
-        """True when the codec of any topic is chosen as it goes, by ``use_codec``."""
+        """True when the codec of any topic is chosen at run time, by ``use_codec``."""
 
     @property
     def linger_ms(self) -> int | Literal["auto"] | None:
@@ -51,7 +51,7 @@ class AccumulatorConfig(Protocol):
 
     @property
     def overflow(self) -> str:
-        """What is done with a record without room."""
+        """The policy for a record without room."""
 
     @property
     def topics(self) -> Mapping[str, OwnLinger]:

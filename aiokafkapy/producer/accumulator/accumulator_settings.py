@@ -15,15 +15,14 @@ from .partition_queue import NO_LINGER, TopicSettings
 __all__ = ["credit_step", "new_pool", "settings_of"]
 
 DROPPED_AT_ONCE: Final = 16
-"""One part in so many of the buffer is in a batch, at most, where the oldest is dropped when there is no room."""
+"""A batch has at most this fraction (one in so many) of the buffer if the oldest is dropped when there is no room."""
 COMPRESSION_RESERVE: Final = 8 * 1024 * 1024
-"""The most that is kept from records so that a full pool can still be compressed in threads; else an eighth of it."""
+"""The most bytes kept from records so that a full pool can still be compressed in threads, else an eighth of the pool.
+"""
 
 
 def settings_of(config: AccumulatorConfig, *, has_own_linger: bool, has_priority: bool = False) -> TopicSettings:
-    """How a topic's batches are made, and whether they go first; ``has_own_linger`` where its ``linger_ms`` is not the
-    producer's.
-    """
+    """The settings of a topic's batches; ``has_own_linger`` if its ``linger_ms`` is not the producer's."""
     # A batch that could not be sent in one request, or not be paid for, would be of no use.
     most = min(config.max_request_size, config.buffer_memory)
     if config.overflow == "drop_oldest":

@@ -1,8 +1,8 @@
 """``AutoLinger``: how long batches gather with ``linger_ms="auto"``, from the arrivals and the round trip.
 
-Owns the estimate of how many records come, and the bounds. It knows no batches and no clock: how many records were
-accepted, the round trip and ``now`` are asked for or given. Java has no counterpart; BBR's pacing from a measured rate
-and round trip is the idea.
+Owns the estimate of the arrivals, and the bounds. It knows no batches and no clock: the count of accepted records, the
+round trip and ``now`` are asked for or given. Java has no counterpart; BBR's pacing from a measured rate and round
+trip is the idea.
 
 Rules:
 
@@ -63,7 +63,7 @@ class AutoLinger:
         fresh, self._counted = accepted - self._counted, accepted
         elapsed, self._looked_at = now - self._looked_at, now
         if elapsed > 0:
-            # They came evenly since the last look, for all that is known.
+            # They are assumed to have come evenly since the last look.
             fade = exp(-elapsed / MEMORY)
             self._arrivals = self._arrivals * fade + fresh * (1 - fade) * MEMORY / elapsed
         else:
@@ -77,5 +77,5 @@ class AutoLinger:
 
 
 def _unknown(now: float) -> float:
-    """The round trip until somebody measures it."""
+    """The round trip before the first measurement."""
     return 0.0

@@ -1,8 +1,8 @@
 """``BatchQueues``: every batch that is not in a request, by topic and partition.
 
-Owns the queues of all partitions, which of them have batches and which is next, the sticky partition of each topic, and
-when the oldest batch expires. It knows no memory and sends nothing. Kafka's counterpart is the ``topicInfoMap`` of
-``RecordAccumulator``, together with its calls of ``BuiltInPartitioner``.
+Owns the queues of all partitions, their order and the set of those with batches, the sticky partition of each topic,
+and the time at which the oldest batch expires. It knows no memory and sends nothing. Kafka's counterpart is the
+``topicInfoMap`` of ``RecordAccumulator``, together with its calls of ``BuiltInPartitioner``.
 
 Rules:
 
@@ -34,10 +34,12 @@ _NEVER: Final = float("inf")
 
 
 class Gap(NamedTuple):
-    """Where records are missing from a partition for good: behind it nothing is written (gapless guarantee)."""
+    """A place in a partition from which records are missing for good: nothing is written behind it (gapless
+    guarantee).
+    """
 
     order: int
-    """That of the batch that failed."""
+    """The order of the batch that failed."""
     cause: BaseException
 
 
@@ -108,7 +110,7 @@ class BatchQueues:
         return self.topic(topic_partition[0]).queue(topic_partition[1])
 
     def by_leader(self, cluster: Cluster) -> dict[int, dict[PartitionQueue, None]]:
-        """The queues with batches, by their leaders in ``cluster``; those without one are under ``NO_LEADER``.
+        """The queues with batches, by their leaders in ``cluster``; queues without a leader are under ``NO_LEADER``.
 
         The mapping changes with the queues.
         """
@@ -125,11 +127,11 @@ class BatchQueues:
         return self._active
 
     def with_batches(self) -> list[PartitionQueue]:
-        """All queues that have any, a copy."""
+        """All queues that have batches, a copy."""
         return [queue for queues in self._active.values() for queue in queues]
 
     def has_batches(self) -> bool:
-        """True when any queue has some."""
+        """True when any queue has batches."""
         return self._count > 0
 
     def count(self) -> int:
@@ -139,7 +141,7 @@ class BatchQueues:
     # sticky partitions
 
     def sticky_queue(self, info: TopicInfo, cluster: Cluster | None) -> PartitionQueue:
-        """Where records without a partition go now; another one once a batch's worth of bytes went there (KIP-794)."""
+        """The partition for records without one; it changes once a batch's worth of bytes went there (KIP-794)."""
         queue = info.sticky_queue
         if queue is None or (
             info.produced_bytes >= info.batch_size
@@ -150,7 +152,7 @@ class BatchQueues:
         return queue
 
     def switch_partition(self, info: TopicInfo, cluster: Cluster | None) -> PartitionQueue:
-        """Choose the next sticky partition. Raises IllegalStateError when no cluster was ever seen."""
+        """Choose the next sticky partition. Raises IllegalStateError before the first cluster was seen."""
         if cluster is None:
             cluster = self.cluster
         if cluster is None:
@@ -162,7 +164,7 @@ class BatchQueues:
         return queue
 
     def is_dead_end(self, info: TopicInfo, queue: PartitionQueue, cluster: Cluster | None) -> bool:
-        """True when the partition has no leader, or is not there any more, and another one of its topic has one."""
+        """True when the partition is gone or has no leader, and another partition of its topic has one."""
         if cluster is None:
             cluster = self.cluster
         if cluster is None:
@@ -171,7 +173,7 @@ class BatchQueues:
         return leader == NO_LEADER and len(cluster.available_partitions_for_topic(info.topic)) > 0
 
     def update_node_latency_stats(self, node_id: int, now: float, can_drain: bool) -> None:
-        """A node that is ready to be sent something could be sent it, or not."""
+        """Note whether a node with ready batches could be sent them."""
         if self._availability_timeout > 0:
             latency = self._node_latencies.setdefault(node_id, [now, now])
             latency[0] = now

@@ -1,11 +1,12 @@
 """``BatchSealer``: makes closed batches' bytes final, compressing small ones at once and leaving large ones to threads.
 
-Owns which batches are with a thread, and the memory that this takes. It starts no thread: the Sender takes batches
-from here, has them compressed, and tells when that has ended. Java has no counterpart: it compresses as it appends.
+Owns the list of batches that threads compress, and the memory that this takes. It starts no thread: the Sender takes
+batches from here, has them compressed, and tells when that has ended. Java has no counterpart: it compresses as it
+appends.
 
-Rules: a thread's work is paid for beforehand, with as many bytes as the records have. When there is no memory for that,
-the batch waits for one that is with a thread; when there is none, it goes without paying, so that a pool full of
-records empties, and the loop never compresses a large batch itself. Memory that sealing saves is given back.
+Rules: a thread's work is paid for beforehand, with as many bytes as the records have. When there is no memory for
+that, the batch waits for another batch's thread to end; without such a thread it goes without paying, so that a pool
+full of records empties, and the loop never compresses a large batch itself. Memory that sealing saves is given back.
 
 A thread needs the GIL before and after its work: it competes with the loop for it, and waits while the loop is busy
 (5 ms each time, by Python's default). So a batch that records fill one by one is compressed on the loop when that is
@@ -59,7 +60,7 @@ class BatchSealer:
     def must_wait(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
         """True when ``batch``, the first of ``queue``, cannot be sent yet, because a thread compresses it or will.
 
-        It takes no more records then; nor when it was quick to compress, and is sealed by this call instead.
+        It takes no more records then, nor if it is quick to compress and this call seals it.
         """
         if batch.is_being_compressed:
             return True
@@ -72,7 +73,7 @@ class BatchSealer:
             queue.open_batch = None
         batch.close()
         if self.timer is not None:
-            self.timer.ready(batch)  # or nobody would ask
+            self.timer.ready(batch)  # or no later call would ask
         if self._sealed_at_once < QUICK_AT_ONCE and self.is_quick(batch):
             self._sealed_at_once += 1
             self.seal(batch)
@@ -81,7 +82,7 @@ class BatchSealer:
         return True
 
     def exchange(self, batch: ProducerBatch, successors: Iterable[ProducerBatch]) -> None:
-        """The batch's records live on in these: count the memory that they hold in place of its."""
+        """The batch's records live on in these: count their memory in place of the batch's."""
         self._pool.release(batch.memory)
         batch.memory = 0
         for successor in successors:
@@ -93,7 +94,7 @@ class BatchSealer:
         if self._pool.try_acquire_reserved(size):
             batch.reserved_memory = size
         elif self._compressing:
-            return  # must_wait asks again when one of the others has ended
+            return  # must_wait asks again when another batch's thread has ended
         if self.timer is not None:
             self.timer.encoding(batch)
         batch.is_being_compressed = True

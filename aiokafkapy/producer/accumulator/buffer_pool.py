@@ -1,4 +1,4 @@
-"""``BufferPool``: how many bytes of ``buffer_memory`` are held, and how many records there may be beside that bound.
+"""``BufferPool``: counts the bytes of ``buffer_memory`` that are held, and has the bound in records beside it.
 
 It counts and hands out no buffers: a batch's memory grows as it fills and is freed when the batch is done. It knows no
 batches and no waiters; those are the accumulator's (``record_appender``), and records are counted by its accounts.
@@ -20,7 +20,7 @@ from typing import Final
 __all__ = ["UNBOUNDED", "BufferPool"]
 
 UNBOUNDED: Final = 1 << 62
-"""More records than any producer ever has: the bound in records when there is none."""
+"""More records than any producer ever has: stands for "no bound in records"."""
 
 
 class BufferPool:
@@ -72,6 +72,6 @@ class BufferPool:
         self.record_limit += self.kept_records
 
     def take_back(self) -> None:
-        """Keep it again; later acquisitions stay."""
+        """Keep the share again; later acquisitions stay."""
         self.reserve += self.kept_bytes
         self.record_limit -= self.kept_records

@@ -1,6 +1,6 @@
-"""``BuiltInPartitioner``: the partition that records without a key stay with for a while (KIP-480, KIP-794).
+"""``BuiltInPartitioner``: chooses the partition for records without a key, for a while each (KIP-480, KIP-794).
 
-Owns one topic's sticky partition and when to leave it. It knows no batches: queue lengths are asked for through a
+Owns one topic's sticky partition and the moment to leave it. It knows no batches: queue lengths are asked for through a
 function, all of them at once. Kafka's counterpart is ``BuiltInPartitioner``.
 
 Rules:
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["UNKNOWN_PARTITION", "BuiltInPartitioner"]
 
 UNKNOWN_PARTITION: Final = -1
-"""To ``RecordAccumulator.append``: the sticky partition, whichever it is at that moment."""
+"""Tells ``RecordAccumulator.append`` to use the sticky partition of that moment."""
 
 PARTITIONS_PER_LOOK: Final = 64
-"""Queue lengths are looked at again after a switch for each 64 partitions: so a switch is cheap with thousands."""
+"""Queue lengths are read again after one switch for each 64 partitions, so that a switch is cheap with thousands."""
 
 
 class BuiltInPartitioner:
@@ -72,7 +72,7 @@ class BuiltInPartitioner:
     ) -> int:
         """The partition to stick to next. ``queue_sizes`` of these partitions; ``is_available`` by node id.
 
-        Raises UnknownTopicOrPartitionError when the cluster knows no partition of the topic.
+        Raises UnknownTopicOrPartitionError if the cluster knows no partition of the topic.
         """
         candidates = cluster.available_partitions_for_topic(self.topic)
         if not candidates:

@@ -56,7 +56,7 @@ class IncompleteBatches(BatchAccount):
         return list(self._batches)
 
     def first(self, is_meant: Callable[[ProducerBatch], bool]) -> ProducerBatch | None:
-        """The oldest batch that is meant; None without one."""
+        """The oldest batch that ``is_meant`` accepts; None without one."""
         if not self._is_by_age:
             # Successors came last, and are as old as the batch that was split.
             self._batches = dict.fromkeys(sorted(self._batches, key=attrgetter("created")))
@@ -94,7 +94,7 @@ class Flush:
 
     @property
     def is_settled(self) -> bool:
-        """True when nothing is left to wait for; ``on_settled`` is not called when that was so at the beginning."""
+        """True when nothing is left to wait for; ``on_settled`` is not called if that was so at the beginning."""
         return self._counter.is_settled
 
     def end(self) -> None:

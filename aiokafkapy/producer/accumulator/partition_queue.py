@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["NO_LINGER", "PartitionQueue", "TopicInfo", "TopicSettings"]
 
 NO_LINGER: Final = -1.0
-"""In the place of a topic's linger when it has none of its own."""
+"""Stands for the linger of a topic without one of its own."""
 
 
 class TopicSettings(NamedTuple):
@@ -65,7 +65,7 @@ class PartitionQueue:
         # The last batch, as long as it may take records
         self.open_batch: ProducerBatch | None = None
         self.next_order = 0
-        # How many bytes of records the batch had that left last: the expected size of the next one
+        # Bytes of records in the batch that left last: the expected size of the next one
         self.last_size = 0
         self.is_muted = False
         # The partition in ``cluster``, the view looked at last
@@ -120,7 +120,7 @@ class PartitionQueue:
 
 
 class TopicInfo:
-    """One topic's queues, how its batches are made, and where its records without a key go at the moment."""
+    """One topic's queues, the settings of its batches, and the current partition for its records without a key."""
 
     __slots__ = (
         "batch_size",
@@ -141,7 +141,7 @@ class TopicInfo:
     def __init__(self, topic: str, partitioner: BuiltInPartitioner, settings: TopicSettings = TopicSettings()) -> None:  # noqa: B008
         self.topic = topic
         self.batch_size, self.compression, self.compression_level, self.linger, self.has_priority = settings
-        # The topic's limit for a batch, where that is known, and until when that counts (``topic_limits``)
+        # The topic's limit for a batch, if known, and the time until which it counts (``topic_limits``)
         self.own_batch_size = self.batch_size
         self.max_message_bytes = MAX_BATCH_SIZE
         self.limit_until = 0.0
@@ -152,9 +152,7 @@ class TopicInfo:
         self.produced_bytes = 0
 
     def limit(self, max_message_bytes: int | None, until: float) -> bool:
-        """The topic takes batches of so many bytes; None: nothing is known. True when batches are smaller from now on
-        than before.
-        """
+        """The topic takes batches of so many bytes; None: nothing is known. True if batches are smaller from now on."""
         before = self.batch_size
         self.max_message_bytes = MAX_BATCH_SIZE if max_message_bytes is None else min(max_message_bytes, MAX_BATCH_SIZE)
         for queue in self.queues:
@@ -170,7 +168,7 @@ class TopicInfo:
         self.batch_size = self.taken_of(batch_size)
 
     def taken_of(self, batch_size: int) -> int:
-        """How many of so many bytes the topic takes in a batch."""
+        """The bytes, of so many, that the topic takes in a batch."""
         return max(1, min(batch_size, self.max_message_bytes))
 
     def use_codec(self, compression: int, level: int | None) -> None:
@@ -189,7 +187,7 @@ class TopicInfo:
         return queue
 
     def queue_sizes(self, partitions: list[int]) -> list[int]:
-        """How many batches of each of these partitions wait to be sent."""
+        """The number of batches of each of these partitions that wait to be sent."""
         return [self._queue_size(partition) for partition in partitions]
 
     # internals

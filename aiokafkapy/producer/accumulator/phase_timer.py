@@ -1,14 +1,14 @@
 """``PhaseTimer``: the moments on a batch's way into a request, with ``record_timing=True``.
 
-Owns when a batch is ready, how long its bytes take to become final, and when its attempts begin; kept in the batch, as
-``BatchPhases``. It knows no queues and no answers: the appender, ``ReadyBatches`` and ``BatchSealer`` tell it. Imported
-where a producer times its records. Java has no counterpart.
+Owns the time at which a batch is ready, the duration of making its bytes final, and the start of each attempt; the
+batch keeps them, as ``BatchPhases``. It knows no queues and no answers: the appender, ``ReadyBatches`` and
+``BatchSealer`` tell it. Imported only by a producer that times its records. Java has no counterpart.
 
 Rules:
 
 - A batch is ready once: when it is full, when ``ReadyBatches`` would send it if its leader could take a request, or
-  when its linger is over, whichever is first; one that a flush waits for, however full, with the flush. Waiting behind
-  other batches is not linger.
+  when its linger is over, whichever is first; a batch that a flush waits for is ready with the flush, however full it
+  is. Waiting behind other batches is not linger.
 - The times of a batch do not overlap: linger, queued, encode, retried and in flight are the time from its first record
   to its answer.
 - Encoding is ``BatchSealer``'s work: compression, with the wait for a thread, and the header. Serializers run before
@@ -38,8 +38,8 @@ class PhaseTimer:
         self._clock = clock
 
     def ready(self, batch: ProducerBatch, at: float | None = None) -> bool:
-        """The batch would be sent if its leader could take a request, since ``at``; None: from now on. False when that
-        was known.
+        """The batch would be sent if its leader could take a request, since ``at``; None: from now on. False if that
+        was noted before.
         """
         phases = _phases_of(batch)
         if phases.ready_at is not None:
@@ -48,20 +48,20 @@ class PhaseTimer:
         return True
 
     def encoding(self, batch: ProducerBatch) -> None:
-        """Its bytes are about to become final, here or in a thread."""
+        """The batch's bytes are about to become final, here or in a thread."""
         phases = _phases_of(batch)
         if phases.encoding_since is None:
             phases.encoding_since = self._clock()
 
     def encoded(self, batch: ProducerBatch) -> None:
-        """Its bytes are final."""
+        """The batch's bytes are final."""
         phases = _phases_of(batch)
         if phases.encoding_since is not None:
             phases.encode += self._clock() - phases.encoding_since
             phases.encoding_since = None
 
     def attempted(self, batch: ProducerBatch, linger: float) -> None:
-        """It goes into a request, and gathered for at most ``linger`` seconds."""
+        """The batch goes into a request, and gathered for at most ``linger`` seconds."""
         phases = _phases_of(batch)
         phases.attempted_at = now = self._clock()
         if phases.first_attempted_at is None:

@@ -94,7 +94,7 @@ class BatchAccount:
     __slots__ = ("teller",)
 
     def __init__(self) -> None:
-        # It wakes the tasks that wait for a batch; without it they are woken all at once.
+        # Wakes the tasks that wait for a batch; without it they are woken all at once.
         self.teller: Teller | None = None
 
     def settled(self, batch: ProducerBatch, delivered: int, failed: int) -> None:
@@ -179,8 +179,7 @@ class ProducerBatch(SequencedBatch):
         self._incomplete = incomplete
         self.produce_result = new_result(topic_partition)
         self.state = _OPEN
-        # Its memory. ``wanted`` is the memory without which the last record did not go in, 0 when the batch was
-        # full.
+        # The batch's memory. ``wanted`` is the memory that the last record lacked, 0 when the batch was full.
         self.is_writable = True
         self.limit = builder.limit
         self.wanted = 0
@@ -203,7 +202,7 @@ class ProducerBatch(SequencedBatch):
         self.attempts_when_leader_last_changed = 0
         # An attempt may have been written
         self.is_in_doubt = False
-        # When it was ready, and the like, with ``record_timing``
+        # The moments on the batch's way, with ``record_timing``
         self.phases: BatchPhases | None = None
 
     # filling
@@ -319,7 +318,7 @@ class ProducerBatch(SequencedBatch):
             self.builder.seal(self.compression, payload)
 
     def place(self) -> TopicPartition:
-        """Its partition, as the ``TransactionManager`` asks for it."""
+        """The batch's partition, as the ``TransactionManager`` asks for it."""
         return self.topic_partition
 
     def stamp(self) -> None:
@@ -353,7 +352,7 @@ class ProducerBatch(SequencedBatch):
         return self.attempts > 0 and now < self.retry_at and not self.has_leader_changed_for_the_ongoing_retry
 
     def maybe_update_leader_epoch(self, leader_epoch: int) -> None:
-        """Metadata knows this leader epoch now."""
+        """The metadata has this leader epoch now."""
         if leader_epoch > self.current_leader_epoch:
             self.current_leader_epoch = leader_epoch
             self.attempts_when_leader_last_changed = self.attempts
@@ -432,9 +431,9 @@ class ProducerBatch(SequencedBatch):
         result.move([(index, self.produce_result, place) for index, place in runs])
 
     def tell_early(self, errors: Mapping[int, BaseException]) -> None:
-        """Tell some records' outcomes now, by index, which are not the batch's: it stays on its way with all of them.
+        """Tell some records' own outcomes now, by index: the batch stays on its way with all of them.
 
-        A waiter for the batch's own outcome, as a flush is, still hears that.
+        A waiter for the batch's outcome, such as a flush, still hears the batch's.
         """
         indexes = sorted(errors)
         told, own = ProduceRequestResult(self.topic_partition), ProduceRequestResult(self.topic_partition)

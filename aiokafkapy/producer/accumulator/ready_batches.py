@@ -1,7 +1,7 @@
-"""``ReadyBatches``: which batches are ready, to which nodes, and their way into requests.
+"""``ReadyBatches``: finds the batches that are ready and their nodes, and takes them into requests.
 
 Owns linger, back-off, hurry and the round of partitions; and stamps a batch's identity and sequence when it leaves. It
-knows nothing of how batches are filled. Kafka's counterparts are ``RecordAccumulator.ready`` and ``drain``.
+knows nothing of the filling of batches. Kafka's counterparts are ``RecordAccumulator.ready`` and ``drain``.
 
 Rules:
 
@@ -58,10 +58,10 @@ LONGEST_LINGER: Final = 0.25
 """Seconds that a batch gathers behind a request in flight, with any number of partitions."""
 
 SPLIT_AT_ONCE: Final = 65_536
-"""Bytes of batches that are split in one drain, and what the last one has beyond that: some milliseconds."""
+"""Bytes of batches that are split in one drain; the last one may exceed them. It takes some milliseconds."""
 
 NOTHING: Final[Set[str]] = frozenset()
-"""No topics, as nearly always."""
+"""No topics, as nearly always is the case."""
 
 _NEVER: Final = float("inf")
 # Numbers of C's, compiled
@@ -130,21 +130,19 @@ class ReadyBatches:
         self._is_linger_adaptive = linger is None
         self._linger = ADAPTIVE_LINGER if linger is None else linger
         self._is_hurried = False  # at the last ``ready``
-        self._gathered_for = self._linger  # then, too
+        self._gathered_for = self._linger  # also of the last ``ready``
         # How much was split in this drain. The appender has to forget a batch that was split
         self._split_bytes = 0
         self.appender: RecordAppender | None = None
-        # With an ``auto_linger``, and a linger of None: it decides while a leader is busy
+        # With a linger of None, ``auto_linger`` decides while a leader is busy
         self.auto_linger: AutoLinger | None = None
         self._next_look = _NEVER
         # Told when batches are ready and sent, with ``record_timing``
         self.timer: PhaseTimer | None = None
 
     def ready(self, cluster: Cluster, now: float, in_flight: dict[int, int], is_hurried: bool) -> ReadyCheckResult:
-        """The nodes that can be sent something now; ``in_flight`` has the nodes with Produce requests.
-
-        ``is_hurried``: nothing lingers. Batches that are ready but too large to compress here go to the sealer's
-        threads.
+        """The nodes that can be sent batches now; ``in_flight`` has the nodes with Produce requests. ``is_hurried``:
+        nothing lingers. Batches that are ready but too large to compress here go to the sealer's threads.
         """
         ready_nodes: set[int] = set()
         gathering: Set[int] = NOBODY
@@ -204,8 +202,8 @@ class ReadyBatches:
 
         A node's batches stay within ``max_request_size`` bytes, except for a first one that alone is larger. A
         partition that was drained goes to the back of the round; those of topics with priority come before all others.
-        The batches are sealed, stamped, and in flight. One that was filled before its topic had so low a limit is split
-        first, if not too much was split already: it is taken another time then.
+        The batches are sealed, stamped, and in flight. A batch that was filled before its topic had so low a limit is
+        split first; if too much was split already, a later drain takes it.
         """
         self._split_bytes = 0
         rounds = self._queues.by_leader(cluster)
@@ -222,7 +220,7 @@ class ReadyBatches:
             if self._is_hurried:
                 for batch in reversed(queue.batches):
                     if not self.timer.ready(batch, now):
-                        break  # nor is one before it new
+                        break  # nor is a batch before it new
                 continue
             batch = queue.batches[0]
             if queue.linger > 0:
@@ -277,8 +275,8 @@ class ReadyBatches:
         return batches
 
     def _make_fit(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
-        """Split the first batch of ``queue``, unless only the broker can tell what becomes of it; False when that would
-        be too much at once.
+        """Split the first batch of ``queue``, unless only the broker can tell its outcome; False if that is too much
+        at once.
         """
         if batch.record_count < 2 or not batch.may_be_taken_back:
             return True

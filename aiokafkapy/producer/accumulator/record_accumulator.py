@@ -117,14 +117,14 @@ class RecordAccumulator:
         self._ready_batches.appender = self.appender
         if config.linger_ms == AUTO:
             self._ready_batches.auto_linger = AutoLinger(self.appender)
-        # Called when memory came back while records wait for it: they are to be asked for with ``appender.grant``
+        # Called when memory came back while records wait for it: ``appender.grant`` then returns them
         self.on_room: Callable[[], object] = _nothing
-        # Told of each batch that is about to be given up, of how many of its records, and why
+        # Called for each batch that is about to be given up, with the number of its records and the reason
         self.on_abort: Callable[[ProducerBatch, int, BaseException], object] | None = None
 
     @property
     def auto_linger(self) -> AutoLinger | None:
-        """What says how long batches gather, with ``linger_ms="auto"``; else None."""
+        """The source of the linger with ``linger_ms="auto"``; else None."""
         return self._ready_batches.auto_linger
 
     def time_phases(self, timer: PhaseTimer) -> None:
@@ -143,7 +143,7 @@ class RecordAccumulator:
     # ready and drain
 
     def ready(self, cluster: Cluster, now: float, in_flight: dict[int, int]) -> ReadyCheckResult:
-        """The nodes that can be sent something now; ``in_flight`` has the nodes with Produce requests.
+        """The nodes that can be sent batches now; ``in_flight`` has the nodes with Produce requests.
 
         Batches that are ready but too large to compress here go to ``take_compressions``. ``next_ready_check_delay`` is
         the time until the first lingering or backing-off batch is ready by itself.
@@ -164,7 +164,7 @@ class RecordAccumulator:
         return drained
 
     def has_queued(self) -> bool:
-        """True when a batch waits to be sent. No property: one would cost the hot path more than the answer."""
+        """True when a batch waits to be sent. Not a property: that would cost the hot path more than the answer."""
         return self._queues.has_batches()
 
     def mute_partition(self, topic_partition: TopicPartition) -> None:
@@ -177,7 +177,7 @@ class RecordAccumulator:
         self.wakeup()
 
     def update_node_latency_stats(self, node_id: int, now: float, can_drain: bool) -> None:
-        """A node that is ready could be drained to, or not (``partitioner_availability_timeout_ms``)."""
+        """Note whether a ready node could be drained to (``partitioner_availability_timeout_ms``)."""
         self._queues.update_node_latency_stats(node_id, now, can_drain)
 
     # compression in threads
@@ -218,8 +218,8 @@ class RecordAccumulator:
     def limit_topic(self, topic: str, max_message_bytes: int | None, until: float) -> None:
         """The topic takes batches of so many bytes, as sent; None: nothing is known.
 
-        Records that can never fit are refused until ``until``, and batches are filled no further. Those that are queued
-        are made to fit when they are drained; one that was sent, or is to be compressed, is left to the broker.
+        Records that can never fit are refused until ``until``, and batches are filled no further. Queued batches are
+        made to fit when they are drained; a batch that was sent, or is to be compressed, is left to the broker.
         """
         info = self._queues.topic(topic)
         if not info.limit(max_message_bytes, until):
@@ -234,7 +234,7 @@ class RecordAccumulator:
         self._queues.topic(topic).fill(batch_size)
 
     def allowed_of(self, topic: str, batch_size: int) -> int:
-        """How many of so many bytes in a batch the topic's limit allows."""
+        """The bytes, of so many in a batch, that the topic's limit allows."""
         return self._queues.topic(topic).taken_of(batch_size)
 
     def use_codec(self, topic: str, compression: int, level: int | None) -> None:
@@ -269,9 +269,7 @@ class RecordAccumulator:
     def take_queued(
         self, is_meant: Callable[[TopicPartition], bool], *, also_sent: bool = False
     ) -> list[ProducerBatch]:
-        """Take out the queued batches of these partitions that were never sent, or all of them, closed, as
-        ``expired_batches`` does.
-        """
+        """Take out the never-sent batches of these partitions, or of all, closed, as ``expired_batches`` does."""
         queues = [queue for queue in self._queues.with_batches() if is_meant(queue.topic_partition)]
         taken = [batch for queue in queues for batch in queue.batches if also_sent or batch.may_be_taken_back]
         for batch in taken:
@@ -320,8 +318,8 @@ class RecordAccumulator:
     def drop_oldest(
         self, is_droppable: Callable[[str], bool], make_error: Callable[[ProducerBatch], KafkaError]
     ) -> int:
-        """Abort the oldest batch that was never sent, of a topic that is droppable; returns how many records it had, 0
-        when there is none. The room goes to the records that wait for it first.
+        """Abort the oldest batch that was never sent, of a topic that is droppable; returns the number of its records,
+        0 without such a batch. The room goes to the records that wait for it first.
         """
         batch = self._incomplete.first(
             lambda batch: batch.may_be_taken_back and is_droppable(batch.topic_partition.topic)
@@ -360,7 +358,7 @@ class RecordAccumulator:
         return None if gap is None or batch.order <= gap.order else gap.cause
 
     def close_gap(self, topic_partition: TopicPartition, waiting: int = 0) -> None:
-        """Take records for the partition again, if there is a gap; so many records wait that may be for it.
+        """Take records for the partition again, if there is a gap; ``waiting`` records may be for it.
 
         Raises IllegalStateError while older records of it have no outcome: they would be written after the gap.
         """
@@ -383,7 +381,7 @@ class RecordAccumulator:
             self._tell_of_room()
 
     def settled_on_the_wire(self) -> None:
-        """A batch has its outcome before its request is over: its records count no longer, its memory does."""
+        """A batch has its outcome before its request is over: its records no longer count, its memory still does."""
         self._tell_of_room()
 
     # flush and end
@@ -431,7 +429,7 @@ class RecordAccumulator:
         self._abort(undrained, error)
 
     def abandon(self) -> None:
-        """Release all that waits: there will be no outcomes. Called when the accumulator is thrown away."""
+        """Release all waiters: there will be no outcomes. Called when the accumulator is thrown away."""
         for batch in self._incomplete.copy_all():
             batch.abandon()
 
@@ -454,7 +452,7 @@ class RecordAccumulator:
 
     @property
     def failed(self) -> int:
-        """Records that were accepted and are given up."""
+        """Records that were accepted and given up."""
         return self._incomplete.failed
 
     @property
@@ -463,7 +461,7 @@ class RecordAccumulator:
         return self._incomplete.pending
 
     def next_expiry_time(self) -> float:
-        """When ``expired_batches`` may have something to give, or infinity."""
+        """The time at which ``expired_batches`` may return a batch, or infinity."""
         return self._queues.next_expiry_time
 
     @property
@@ -489,7 +487,7 @@ class RecordAccumulator:
     # internals
 
     def _withdraw(self, batch: ProducerBatch, errors: Mapping[int, BaseException]) -> None:
-        if batch.is_being_compressed:  # a thread reads its bytes: what it makes of them is of no use
+        if batch.is_being_compressed:  # a thread reads its bytes: its result is of no use
             self._queues.remove(batch)
             rest = remove_records(batch, errors)
             self._replace(batch, [] if rest is None else [rest])
@@ -548,4 +546,4 @@ class RecordAccumulator:
 
 
 def _nothing() -> None:
-    """The callback until there is one."""
+    """The callback until one is set."""

@@ -1,15 +1,15 @@
 """``RecordAppender``: a record's way into a batch, and the line of records that wait for room.
 
-Owns the append path, the memory that open batches may grow into, and the waiting records. It knows neither when batches
-are sent nor their outcomes, nor how long a record may wait: ``intake.admission`` keeps the deadlines. Kafka's
+Owns the append path, the memory that open batches may grow into, and the waiting records. It knows neither the sending
+of batches nor their outcomes, nor the deadlines of waiting records, which ``intake.admission`` keeps. Kafka's
 counterparts are ``RecordAccumulator.append`` and ``tryAppend``, and the waiting in ``BufferPool.allocate``.
 
 Rules:
 
 - Memory: the builders' actual capacity is counted, and a batch grows only after the growth was acquired from the pool.
   When memory is freed, ``grant`` appends the waiting records that fit, oldest first, and returns their deliveries.
-- Records: each one takes of a credit, which is looked at again, against ``buffer_records``, only when it is used up. It
-  is taken away while records wait, so that one comparison answers both for an append.
+- Records: each one uses up a credit, which is checked against ``buffer_records`` only when it is used up. The credit
+  is 0 while records wait, so that one comparison answers both questions for an append.
 - While records wait for memory no other record overtakes them, of any partition; except for those of topics with
   priority, which pass the records of all others, and may take the share of the buffer that is kept for them.
 - A record that is refused changes neither the batch nor the accounts.
@@ -52,7 +52,7 @@ _UNTIL_FLUSH: Final = float("inf")
 
 
 class Spans(Protocol):
-    """Collects where the records of a bulk call went: ``DeliveryList`` and ``RowPlaces``."""
+    """Collects the places of the records of a bulk call: ``DeliveryList`` and ``RowPlaces``."""
 
     def add_span(self, result: ProduceRequestResult, first_index: int, count: int) -> None:
         """The next ``count`` records are those of ``result`` from ``first_index`` on."""
@@ -206,7 +206,7 @@ class RecordAppender:
             self._check_topic_limit(info, record, size, now)
 
     def take_back(self, count: int) -> None:
-        """``count`` records that were accepted go another way: they count as if they had not come."""
+        """``count`` records that were accepted go another way: they count as never accepted."""
         self._granted -= count
 
     # many records
@@ -304,7 +304,7 @@ class RecordAppender:
         try:
             while len(line):
                 record = line.next()
-                self.waiting = 0  # or append would refuse it
+                self.waiting = 0  # or append would refuse the record
                 outcome: Delivery | Exception | None
                 try:
                     if line.has_priority(record.topic):
@@ -347,7 +347,7 @@ class RecordAppender:
         )
 
     def describe_fullness(self) -> str:
-        """Which bound was reached, with its value and its limit: for messages."""
+        """The bound that was reached, with its value and its limit, for messages."""
         pool, batches = self._pool, len(self._incomplete)
         pending = self._pending()
         if pending >= pool.record_limit:
@@ -389,7 +389,7 @@ class RecordAppender:
         return self._granted - self._credit - self._incomplete.delivered - self._incomplete.failed
 
     def _renew_credit(self) -> bool:
-        """The credit is used up: take a new one. False when there is none, or records wait."""
+        """The credit is used up: take a new one. False if there is no room, or if records wait."""
         if self.waiting:
             return False
         credit = self._pool.record_limit - self._pending()
@@ -415,7 +415,7 @@ class RecordAppender:
         )
 
     def _append_with_priority(self, record: WaitingRecord, now: float, cluster: Cluster | None) -> Delivery | None:
-        """Past the records that wait, and with the share that is kept."""
+        """As ``append``, past the waiting records, and with the share that is kept."""
         waiting, self.waiting = self.waiting, 0
         self._pool.lend()
         try:
@@ -545,7 +545,7 @@ class RecordAppender:
         if (
             batch.builder.size >= batch.limit
             or queue.leader not in self._queues.gathering
-            or 0 <= queue.linger < _UNTIL_FLUSH  # which may be over before that of the others
+            or 0 <= queue.linger < _UNTIL_FLUSH  # its deadline may be over before that of the others
         ):
             self.wakeup()  # only now, when the accounts are right again
         return delivery

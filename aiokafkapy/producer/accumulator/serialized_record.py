@@ -36,7 +36,7 @@ class WaitingRecord(Hashable, Protocol):
 
     @property
     def partition(self) -> int | None:
-        """Its partition's number."""
+        """The partition's number."""
 
     @property
     def timestamp_ms(self) -> int:

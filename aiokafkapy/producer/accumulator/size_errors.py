@@ -1,7 +1,7 @@
 """The errors of records that are too large: for the producer, or for their topic.
 
-Owns how small a record's batch can be at least. It knows no batches and no time. Kafka's counterpart of the first is
-``KafkaProducer.ensureValidRecordSize``; of a topic's limit Java has none: there a broker refuses the batch.
+Owns the lower bound of a record's batch size. It knows no batches and no time. Kafka's counterpart of the first is
+``KafkaProducer.ensureValidRecordSize``; Java knows no topic's limit: there a broker refuses the batch.
 
 Rule: only a batch that cannot fit its topic has an error. A record may become much smaller when compressed, so
 that only its codec's highest possible ratio counts.

@@ -1,7 +1,7 @@
 """``WaitingLine``: the records that wait for room, in the order in which they get it.
 
-Owns the order, and which topics have priority. It knows neither memory nor batches: ``RecordAppender`` asks which is
-next. Kafka's counterpart is the queue of waiters in ``BufferPool``, which is one.
+Owns the order, and the set of topics with priority. It knows neither memory nor batches: ``RecordAppender`` asks which
+is next. Kafka's counterpart is the single queue of waiters in ``BufferPool``.
 
 Rules: first in, first out, among the records of topics with priority, and among the others; those come first. All
 records of a topic are in the same queue, so that no record ever passes another one of its partition.

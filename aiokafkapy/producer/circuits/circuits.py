@@ -1,4 +1,4 @@
-"""``Circuits``: which topics take no calls for now, since deliveries to them keep failing.
+"""``Circuits``: stops the calls of topics whose deliveries keep failing.
 
 Owns the state of each circuit, drawn in ``CIRCUIT_STATES``. It knows no batches, no loop and no log: outcomes come in,
 ``now`` is an argument, and ``on_change`` is called. Java's producer has no counterpart; the pattern is Nygard's
@@ -7,13 +7,13 @@ Owns the state of each circuit, drawn in ``CIRCUIT_STATES``. It knows no batches
 Rules:
 
 - A success closes a circuit in any state: also that of a record that was accepted before it opened.
-- Failures count in a row, by batch, and only those that say something of the cluster: not a record's own faults,
+- Consecutive failures count, by batch, and only those that say something of the cluster: not a record's own faults,
   and not records that the user has given up.
 - A probe whose outcome does not come, since it was cancelled or refused, does not keep the circuit half open for ever:
   others are let through after another ``open_ms``.
 - A transaction is a probe as a whole: with some of its records refused it could never be committed.
 - While a topic's calls go elsewhere, to the spool, they are let through, and failures of the topic do not count.
-- A topic without trouble has no entry, and while there is no entry nothing is asked.
+- A topic without trouble has no entry, and without entries no call is checked.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ CIRCUIT_STATES: Final = StateTable(
 _NOT_THE_CLUSTERS: Final = (
     CircuitOpenError,
     CloseTimeoutError,
-    GaplessGuaranteeError,  # behind one that counts
+    GaplessGuaranteeError,  # behind a failure that counts
     IllegalStateError,
     InvalidRecordError,
     InvalidTimestampError,
@@ -81,10 +81,10 @@ _NOT_THE_CLUSTERS: Final = (
     TransactionAbortedError,
     UnsupportedForMessageFormatError,
 )
-"""Errors of a record's own, or that the user or the end of the producer has brought about."""
+"""Errors of the record itself, or caused by the user or by the end of the producer."""
 _UNBOUNDED: Final = 1 << 62
 _ALL: Final = ""
-"""In the place of a topic where one circuit is for all."""
+"""Stands for the topic when one circuit is for all."""
 
 
 class CircuitStatus(NamedTuple):
@@ -93,13 +93,13 @@ class CircuitStatus(NamedTuple):
     topic: str | None
     """None: the circuit is for all topics."""
     state: str
-    """``closed`` (with failures that are not enough), ``open`` or ``half open``."""
+    """``closed`` (with too few failures), ``open`` or ``half open``."""
     failures: int
     """Deliveries that failed in a row."""
     open_for: float
-    """Since it opened; 0 while it is closed."""
+    """Seconds since the circuit opened; 0 while it is closed."""
     retry_in: float
-    """Until records are let through again; 0 when the next one is."""
+    """Seconds until records are let through again; 0 if the next one is."""
     last_error: str | None
 
 
@@ -125,7 +125,7 @@ class Circuits:
         self._troubled: dict[str, _Circuit] = {}
         self._tripped = 0
         self.openings = 0
-        """How often a circuit has opened."""
+        """The number of times that a circuit has opened."""
 
     @property
     def is_alert(self) -> bool:
@@ -224,7 +224,7 @@ class Circuits:
         retry_in = max(0.0, circuit.retry_at - now)
         when = f"the next record is tried in {retry_in:.3f} s"
         if circuit.state is CircuitState.HALF_OPEN:
-            when = f"a record is being tried, and if nothing comes of it the next in {retry_in:.3f} s"
+            when = f"a record is being tried, and without an outcome the next one in {retry_in:.3f} s"
         error = CircuitOpenError(
             f"topic {topic!r} takes no records: {circuit.failures} deliveries in a row failed"
             f"{' (of all topics)' if self._is_for_all else ''}, and the circuit opened {now - circuit.opened_at:.3f} s "

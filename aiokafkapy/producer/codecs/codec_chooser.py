@@ -57,7 +57,7 @@ class Measurement(NamedTuple):
 
 
 class CodecChoice(NamedTuple):
-    """The codec of a topic, and why."""
+    """The codec of a topic, and the reason."""
 
     codec: str
     level: int | None
@@ -80,7 +80,7 @@ CANDIDATES: Final = (
 
 
 class CodecChooser:
-    """The choice for one topic. ``chosen`` is the candidate in force: none, until there was a sample."""
+    """The choice for one topic. ``chosen`` is the candidate in force: no codec, until there was a sample."""
 
     __slots__ = ("_due_at", "_measured", "chosen", "samples")
 
@@ -92,7 +92,7 @@ class CodecChooser:
         self._measured: dict[Candidate, tuple[float, float]] = {}
 
     def is_due(self, now: float, size: int) -> bool:
-        """True when a batch with records of so many bytes should be the next sample."""
+        """True if a batch with so many bytes of records should be the next sample."""
         if self._due_at is None:
             self._due_at = now
         return now >= self._due_at + (0.0 if size >= LARGE else PATIENCE)
@@ -119,7 +119,7 @@ class CodecChooser:
         return self.chosen != before
 
     def forbid(self, codec: int) -> bool:
-        """Use another codec than this one: none, until the next sample. True when that changes the choice."""
+        """Use another codec than this one: no codec, until the next sample. True when that changes the choice."""
         if self.chosen.codec != codec:
             return False
         self.chosen = NONE
@@ -131,7 +131,7 @@ class CodecChooser:
         return cpu + BYTE_PRICE * ratio
 
     def choice(self) -> CodecChoice:
-        """The codec in force, and why."""
+        """The codec in force, and the reason."""
         ratio, cpu = self._figures(self.chosen)
         codec, level = self.chosen
         name = Compression(codec).codec_name

@@ -3,7 +3,7 @@
 It is a ``PassingWatch``; ``CodecChooser`` decides. It knows neither requests nor answers. Java has no counterpart.
 
 Rules: one sample at a time, of ``SAMPLE`` bytes at most, never on the loop, and with pauses: all topics together take a
-few hundredths of a processor. A failure here leaves the codec as it is. zstd is used where all brokers take it, and a
+few hundredths of a processor. A failure here leaves the codec as it is. zstd is used if all brokers take it, and a
 codec that a broker has refused is not used again (Azure Event Hubs takes gzip alone).
 
 Events: ``codec.chosen`` (debug; topic, codec, level, ratio), ``codec.refused`` (warning; topic, codec),
@@ -40,7 +40,7 @@ _logger = get_logger(__name__)
 
 
 class CodecSampler(PassingWatch):
-    """The sampler of one producer. ``topics`` are those with own options: True where the codec is chosen here."""
+    """The sampler of one producer. ``topics`` are those with own options: True if the codec is chosen here."""
 
     def __init__(
         self,

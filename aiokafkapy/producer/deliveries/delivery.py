@@ -91,12 +91,12 @@ class Delivery:
         """Call ``fn(self)`` on the running loop, the producer's, soon, once there is an outcome; in ``context``, by
         default a copy of the caller's.
 
-        Raises RuntimeError where no event loop runs, and WrongEventLoopError on another loop than the producer's while
+        Raises RuntimeError if no event loop runs, and WrongEventLoopError on another loop than the producer's while
         there is no outcome. An exception of ``fn`` goes to the loop's exception handler.
         """
         loop = waiting().running_loop()
         if context is None:
-            context = copy_context()  # or it would be that of whoever brings the answer
+            context = copy_context()  # or it would be the context of the answer
         if self.done():
             call_soon(loop, fn, self, context)
         else:
@@ -117,7 +117,7 @@ class Delivery:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Where the record goes; known at once."""
+        """The record's topic and partition; known at once."""
         return self._result.topic_partition
 
     @property

@@ -1,4 +1,4 @@
-"""``DeliveryList``: the outcomes of many records that were called in at once.
+"""``DeliveryList``: the outcomes of the records of one bulk call.
 
 Owns the alignment of a bulk call's records with the batches they went into, a span for each batch. It knows no batches,
 only their results; deliveries and metadata are made when they are asked for. Java has no counterpart.
@@ -20,7 +20,7 @@ from .produce_request_result import ProduceRequestResult, SettlementCounter
 
 __all__ = ["DeliveryList"]
 
-_NO_KEY: Final = -1  # the size of what is not there
+_NO_KEY: Final = -1  # the size of a missing key or value
 
 
 class DeliveryList(Sequence[Delivery]):
@@ -83,7 +83,7 @@ class DeliveryList(Sequence[Delivery]):
         return all(result.is_settled for result in self._results)
 
     def pending(self) -> Iterator[tuple[ProduceRequestResult, Sequence[int]]]:
-        """Where the records are that have no outcome: the results that they read, and their indexes there."""
+        """The places of the records without an outcome: the results that they read, and their indexes there."""
         for start, result, first, count in self._spans():
             if not result.is_moved:
                 if not result.is_settled:

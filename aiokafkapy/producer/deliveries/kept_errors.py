@@ -17,13 +17,13 @@ __all__ = ["fresh_error", "kept_error"]
 E = TypeVar("E", bound=BaseException)
 
 MOST_CAUSES: Final = 8
-"""An error may be its own cause."""
+"""The most causes that are copied: an error may be its own cause."""
 
 
 def kept_error(error: E) -> E:
     """A copy to be kept: it has no traceback, and neither have its causes.
 
-    Of others' errors a note says where they were raised. An error that does not let itself be copied is kept as it is.
+    A note on an error of other code says where it was raised. An error that cannot be copied is kept as it is.
     """
     return _kept(error, MOST_CAUSES)
 
@@ -47,13 +47,13 @@ def _kept(error: E, causes: int) -> E:
             twin.add_note(place)
         cause = error.__cause__
         twin.__cause__ = None if cause is None or not causes else _kept(cause, causes - 1)
-    except Exception:  # a class of somebody else's, which may do anything
+    except Exception:  # a class of other code, which may do anything
         return error
     return twin
 
 
 def _place_of(error: BaseException) -> str | None:
-    """Where the error was raised."""
+    """The place where the error was raised."""
     traceback = error.__traceback__
     if traceback is None:
         return None

@@ -7,7 +7,7 @@ neither records nor batches: it is given jobs, each a function that tells so man
 callers' threads wake by themselves.
 
 Rules: first come, first told: no task is told while earlier jobs wait. A few are told at once, without a turn of the
-loop, because that is a lone awaited send. ``close()`` waits for ``told_all()``.
+loop, as a lone awaited send is. ``close()`` waits for ``told_all()``.
 """
 
 from __future__ import annotations

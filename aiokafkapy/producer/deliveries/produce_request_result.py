@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .waiting import Awaiter, CallsSoon
 
     Callback = tuple[int, object, Callable[[Any], object], CallsSoon, Context]
-    """A record's index, its delivery, what is called with that, on which loop, in which context."""
+    """A record's index, its delivery, the function to call with it, the loop and the context of the call."""
 
 __all__ = [
     "COST_OF_ERROR",
@@ -67,7 +67,7 @@ FIRST_PRUNE: Final = 1024
 
 RecordErrors = Callable[[int], BaseException]
 Job = Callable[[int], int]
-"""Tells as many tasks as it is given, or all that are left; returns how many those were."""
+"""Tells as many tasks as it is given, or all that are left; returns their number."""
 
 
 class Teller:
@@ -131,8 +131,8 @@ class ProduceRequestResult:
         self._starts: list[int] | None = None
         self._moves: list[tuple[int, ProduceRequestResult, int]] | None = None
         self.timing: MetadataMaker | None = None
-        # Of the loop that the batch belongs to, 0 without one: nobody waits for it on another. The loop itself would be
-        # kept for ever where it is thrown away before the outcome.
+        # The id of the loop that the batch belongs to, 0 without one: no task of another loop may wait for it. A
+        # reference to the loop would keep it for ever if it is thrown away before the outcome.
         loop = waiting().loop_here()
         self._loop_id = 0 if loop is None else id(loop)
         # Its waiters. They stand beside the indexes of their records in two lists: a tuple for each would be one more
@@ -221,7 +221,7 @@ class ProduceRequestResult:
             result.add_callback(there, delivery, fn, loop, context)
 
     def abandon(self) -> None:
-        """There will be no outcome: wake the tasks, and release all that waits."""
+        """There will be no outcome: wake the tasks, and release all waiters."""
         waiters, self._waiters = self._waiters, None
         self._waiting_indexes = self._callbacks = self._counters = None
         waiting().wake_all(waiters or [])
@@ -259,14 +259,14 @@ class ProduceRequestResult:
         return fresh_error(self._error_of(index))
 
     def follow(self, index: int) -> tuple[ProduceRequestResult, int]:
-        """Where record ``index`` is now: the result that has not moved, and the record's index there."""
+        """The current place of record ``index``: the result that has not moved, and the record's index there."""
         result = self
         while result.status == MOVED:
             result, index = result.locate(index)
         return result, index
 
     def locate(self, index: int) -> tuple[ProduceRequestResult, int]:
-        """Where record ``index`` of a moved batch went; it may have moved on from there."""
+        """The place that record ``index`` of a moved batch went to; it may have moved on from there."""
         starts, moves = self._starts, self._moves
         if starts is None or moves is None:
             raise IllegalStateError(f"the batch of {self.topic_partition} was not moved")

@@ -1,7 +1,7 @@
 """``raise_all``: the errors of many records as one ExceptionGroup, so that ``except*`` deals with each kind (PEP 654).
 
-Owns which outcomes are errors, and the group's words for them. It knows no producer. Java has no counterpart: there
-each record's future, or callback, tells.
+Owns the choice of the outcomes that are errors, and the group's message. It knows no producer. Java has no
+counterpart: there each record's future, or callback, tells its error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class TableOutcome(Protocol):
 
     @property
     def rows(self) -> int:
-        """How many there were."""
+        """The number of rows."""
 
     @property
     def failed(self) -> Mapping[int, BaseException]:
@@ -37,14 +37,13 @@ Outcomes: TypeAlias = Iterable[object] | TableOutcome
 
 
 def raise_all(outcomes: Outcomes) -> None:
-    """Raise an ExceptionGroup of all errors among ``outcomes``; return when there is none.
+    """Raise an ExceptionGroup of all errors among ``outcomes``; return if there are no errors.
 
     They are the results of ``send_many`` and ``send_arrow`` with ``return_exceptions=True``, those of
     ``asyncio.gather``, or deliveries that are done. Each error has a note with its place among them, counted from 0,
-    whether it is retriable, abortable or fatal, or its outcome unknown, and its remedy.
-
-    Raises ``asyncio.InvalidStateError`` for a delivery without an outcome, and a BaseExceptionGroup where an error is
-    a CancelledError, for example.
+    its kind (retriable, abortable, fatal, or with an unknown outcome), and its remedy. Raises
+    ``asyncio.InvalidStateError`` for a delivery without an outcome, and a BaseExceptionGroup if an error is a
+    CancelledError, for example.
     """
     if isinstance(outcomes, TableOutcome):
         count, what, errors = outcomes.rows, "rows", list(outcomes.failed.items())
@@ -55,7 +54,7 @@ def raise_all(outcomes: Outcomes) -> None:
         return
     for place, error in errors:
         note = f"{what[:-1]} {place}{_verdict(error)}"
-        if note not in getattr(error, "__notes__", ()):  # looked at twice, it says so once
+        if note not in getattr(error, "__notes__", ()):  # an error that is looked at twice gets one note
             error.add_note(note)
     kinds = Counter(type(error).__name__ for _, error in errors).most_common()
     named = ", ".join(f"{number} {name}" for name, number in kinds[:MOST_NAMED])

@@ -1,6 +1,6 @@
-"""``record_metadata(topic, partition, offset, timestamp_ms, key_size, value_size)``: a ``RecordMetadata`` of these.
+"""``record_metadata(topic, partition, offset, timestamp_ms, key_size, value_size)``: makes a ``RecordMetadata``.
 
-One is made for each record that is awaited, in the shortest way that there is. The compiled twin is
+One is made for each record that is awaited, in the shortest way possible. The compiled twin is
 ``record_metadata.pyx``. In Java it is the constructor of ``RecordMetadata``.
 """
 

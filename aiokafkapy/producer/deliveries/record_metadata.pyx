@@ -1,4 +1,4 @@
-"""A record's metadata, made in the shortest way that there is, compiled: the twin of ``record_metadata.py``."""
+"""A record's metadata, made in the shortest way possible, compiled: the twin of ``record_metadata.py``."""
 
 from cpython.ref cimport Py_INCREF
 

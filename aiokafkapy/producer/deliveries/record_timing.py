@@ -3,8 +3,8 @@
 A batch has one only when the producer has ``record_timing=True``; its records' metadata then belongs to a class with
 the timing, and equals the same metadata without. Java has no counterpart; librdkafka's is ``Message.latency()``.
 
-Rules: nothing is computed before somebody reads a record's metadata; nothing here holds the loop, to which a program's
-tasks and deliveries hang, because the cyclic collector does not see a delivery's result (``WeakClock``).
+Rules: nothing is computed before somebody reads a record's metadata; nothing here holds the loop, which holds a
+program's tasks and deliveries, because the cyclic collector does not see a delivery's result (``WeakClock``).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class BatchTiming:
     ) -> RecordMetadata:
         """A record's metadata, with its timing; it counts as told now."""
         metadata = TimedRecordMetadata(topic, partition, offset, timestamp_ms, key_size, value_size)
-        told = max(0.0, self._clock() - self._answered_at)  # a clock whose loop is gone may stand before it
+        told = max(0.0, self._clock() - self._answered_at)  # the clock of a vanished loop may show an earlier time
         metadata._timing = RecordTiming(
             self._linger,
             self._queued,

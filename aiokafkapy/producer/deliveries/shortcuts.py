@@ -1,9 +1,9 @@
 """The running loop and the time, which every record asks for, in the shortest way. Java has no counterpart.
 
 - ``running_loop()``: the event loop that runs in this thread, or None. The answer is asyncio's own, which costs a
-  system call in Python 3.11 (for the process id), so asyncio is asked only where its last answer may be wrong. The
+  system call in Python 3.11 (for the process id), so asyncio is asked only if its last answer may be wrong. The
   compiled form sees that in asyncio's own data; here the last loop is the answer as long as it runs and the thread is
-  the same, which is wrong only where another loop runs within a turn of the first, as asyncio forbids.
+  the same, which is wrong only if another loop runs within a turn of the first, as asyncio forbids.
 - ``now_ms()``: milliseconds since the epoch, for a record's time stamp. A simulation replaces ``time`` in the module
   that this function is from.
 

@@ -2,7 +2,7 @@
 
 Rule: ``running_loop()`` is asyncio's own answer, always. Asyncio's entry for each thread (an object of its own for each
 run of a loop, in Python 3.11; the loop itself, later) is compared with the entry found the last time; only when it
-differs is asyncio asked. Where there is no such entry asyncio is asked each time. Python 3.11 also gives a version of
+differs is asyncio asked. Without such an entry asyncio is asked each time. Python 3.11 also gives a version of
 the thread's mapping, which saves the look-up.
 """
 

@@ -6,19 +6,20 @@ A ``Waiter`` has the interface that asyncio's tasks need of an awaited future, a
 Rules:
 
 - It is for one task, awaited once.
-- It is not tracked by the cyclic collector, and holds the task's call, which holds the task, which holds it. So it
-  releases the call in any case: woken, or cancelled with its task. It is woken in the end, also when there is no
+- It is not tracked by the cyclic collector, and holds the task's call, which holds the task, which holds the waiter.
+  So it releases the call in any case: woken, or cancelled with its task. It is woken in the end, also when there is no
   outcome.
 - A task calls only ``result()`` of the future that wakes it. So one future that is done wakes them all: asyncio reads
   its own futures in a few instructions, and others in more than a thousand.
-- Tasks that are woken together are one callback of the loop, for a handle of its own costs each 1,500 instructions. They
-  run in the turn and in the order in which their handles would, each in its context, and nothing can come between them.
-  Only asyncio's own tasks in C: of these none runs within a step of another, while those in Python can be made to run a
-  loop within a step (nest_asyncio), which would wait for the rest of its bundle for ever. And not in debug mode, which
-  tells which callback was slow.
-- Each time, a task asks what it awaits whether it blocks, for its loop, and for ``add_done_callback``, and sets the first.
-  It gets these without a look-up, by the names' identity, for asyncio's are interned; all else goes the usual way. Cython
-  looks for two arguments by name: the method that a task gets reads them where the interpreter has them.
+- Tasks that are woken together are one callback of the loop, for a handle of its own costs each 1,500 instructions.
+  They run in the turn and in the order in which their handles would, each in its context, and nothing can come between
+  them. This is for asyncio's own tasks in C only: none of them runs within a step of another, while tasks in Python
+  can be made to run a loop within a step (nest_asyncio), which would wait for the rest of its bundle for ever. It is
+  off in debug mode, which tells which callback was slow.
+- Each time, a task reads three attributes of the object that it awaits (whether it blocks, its loop, and
+  ``add_done_callback``) and sets the first. It gets them without a look-up, by the names' identity, for asyncio's are
+  interned; all else goes the usual way. Cython looks for two arguments by name: the method that a task gets reads them
+  where the interpreter has them.
 """
 
 cimport cython
@@ -48,7 +49,7 @@ cdef extern from "Python.h":
 
 
 class NoLoop:
-    """The loop of a future that is done from the beginning: it is asked this, and nothing else."""
+    """The loop of a future that is done from the beginning: a task asks it for this, and nothing else."""
 
     def get_debug(self):
         return False
@@ -192,7 +193,7 @@ def run_in_turn(list calls):
         try:
             wake_up(DONE)
         except BaseException:
-            # The loop is told of it, as of any callback's; the others have their turn all the same.
+            # The loop is told of the error, as of any callback's; the other tasks have their turn all the same.
             _call_soon(get_running_loop(), run_in_turn, calls, None)
             raise
         finally:

@@ -1,8 +1,8 @@
 """``SequencedBatch``: a batch as the ``TransactionManager`` sees it, a number of records with a sequence.
 
 Owns a batch's identity and sequence. It knows neither bytes nor outcomes: ``ProducerBatch`` extends it, writes these
-fields into its header, and says when it is done. A class and not a protocol, so that compiled code reads its fields
-where they are. In Java they are fields of ``ProducerBatch`` itself.
+fields into its header, and reports its end. It is a class, not a protocol, so that compiled code reads its fields in
+place. In Java they are fields of ``ProducerBatch`` itself.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ __all__ = ["NO_PRODUCER_EPOCH", "NO_PRODUCER_ID", "NO_SEQUENCE", "SequencedBatch
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
-_NOTHING: Final = -1  # each of these; a number of C's, compiled
+_NOTHING: Final = -1  # each of these is a C number when compiled
 
 
 class SequencedBatch:
-    """The part of a batch that sequences are given to. ``order`` is its place among all batches of the partition.
-
-    It has no objects among its fields: compiled, it would make the cyclic collector see every batch.
+    """The sequenced part of a batch. ``order`` is its place among all batches of the partition. No field is an object:
+    compiled, that would make the cyclic collector see every batch.
     """
 
     __slots__ = (
@@ -57,13 +56,13 @@ class SequencedBatch:
 
     @property
     def has_sequence(self) -> bool:
-        """True once a sequence was given: this batch, with these bytes, may be on a broker."""
+        """True once a sequence was given: the batch, with its present bytes, may be on a broker."""
         return self.base_sequence != _NOTHING
 
     def set_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
     ) -> None:
-        """Give the batch its identity and sequence; they are written into its bytes, if it has any."""
+        """Give the batch its identity and sequence, and write them into its bytes, if it has any."""
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.base_sequence = base_sequence
@@ -76,4 +75,4 @@ class SequencedBatch:
         self.sequence_has_been_reset = True
 
     def stamp(self) -> None:
-        """Write identity and sequence into the batch's bytes, where it has any."""
+        """Write identity and sequence into the batch's bytes, if it has any."""

@@ -11,12 +11,12 @@ Rules, KIP-98, KIP-360, KIP-588, KIP-890, KIP-1050:
   end of each transaction gives the next epoch. In version 1 a partition is added by a request of its own, before its
   first batch may go. The version changes between transactions only.
 - An error of a record or of a request makes the transaction *abortable*: it cannot be committed any more, and the
-  producer is as good as new after ``abort``. A broker's error that is ``fatal`` (another producer has taken over
-  the id, or a right is missing) is so for the producer: it can only be closed.
-- A *prepared* transaction (KIP-939) waits for an end that this producer asks for, or the next of its name,
-  which is told the identity that it was prepared with.
-- An end that was asked for stays asked for until its answer is there: a commit whose answer was lost is never taken for
-  done, nor for undone.
+  producer is as good as new after ``abort``. After a broker's ``fatal`` error (another producer has taken over the id,
+  or a right is missing) the producer can only be closed.
+- A *prepared* transaction (KIP-939) waits until this producer ends it, or until the next one of its name does, which
+  gets the identity that it was prepared with.
+- A requested end stays requested until its answer arrives: a commit whose answer was lost counts neither as done nor
+  as undone.
 """
 
 from __future__ import annotations
@@ -100,47 +100,47 @@ TRANSACTION_STATES: Final = StateTable(
     },
 )
 
-# After one of these as the answer to a commit an abort is left; after any other, nothing.
+# After one of these answers to a commit an abort is possible; after any other, not even that.
 _COMMIT_MAY_BE_ABORTED: Final = (TransactionAbortableError, UnknownProducerIdError)
 
 
 class Transaction:
-    """The state of one transactional producer. ``on_new_partition`` is called when one waits to be added."""
+    """The state of one transactional producer. ``on_new_partition`` is called when a partition waits to be added."""
 
     def __init__(self, transactional_id: str, on_new_partition: Callable[[], None]) -> None:
         self.transactional_id = transactional_id
         self.version = 1
         self.error: KafkaError | None = None
-        """Why the transaction cannot be committed, or the producer not be used."""
+        """The error because of which the transaction cannot be committed, or the producer not be used."""
         self.needs_new_epoch = False
         """An abort must end with a new epoch: a record or a request may still arrive late under this one."""
         self.is_commit_in_doubt = False
-        """A commit was sent that had no answer: the coordinator may have heard it."""
+        """A commit was sent and has no answer: the coordinator may have received it."""
         self.prepared: PreparedTxnState | None = None
         """The name of the prepared transaction."""
         self.is_held = False
-        """Its first records wait for the markers of the transaction before."""
+        """The transaction's first records wait for the markers of the transaction before."""
         self.cut: dict[TopicPartition, int] | None = None
-        """While this transaction is committed and the next one takes records: where that one's begin, by the order of
-        their batches; in partitions that are not named all are the next one's.
+        """While this transaction is committed and the next one takes records: the order from which batches belong to
+        the next one, by partition; in a partition that is not named all of them do.
         """
         self._next_error: KafkaError | None = None
         self.on_error: Callable[[], None] = lambda: None
         """Called when the transaction cannot be committed any more, or the producer not be used."""
         self._state = TRANSACTION_STATES.initial
         self._on_new_partition = on_new_partition
-        # Of the open transaction
+        # The open transaction
         self.new_partitions: set[TopicPartition] = set()
         self.partitions: set[TopicPartition] = set()
         self.groups: set[str] = set()
         self.unanswered = 0
-        """Requests that add to it and were not answered, abandoned ones included: the broker may have them already, or
-        receive them late.
+        """Unanswered requests that add to the transaction, abandoned ones included: the broker may have them already,
+        or receive them late.
         """
 
     @property
     def state(self) -> TransactionState:
-        """Where the transaction stands."""
+        """The state of the transaction."""
         return self._state
 
     @property
@@ -155,12 +155,12 @@ class Transaction:
 
     @property
     def takes_partitions(self) -> bool:
-        """True while records of it may still have to be sent, those of a commit among them."""
+        """True while records of the transaction may still have to be sent, also during a commit."""
         return self._state in (_S.IN_TRANSACTION, _S.COMMITTING_TRANSACTION)
 
     @property
     def is_unfinished(self) -> bool:
-        """True from ``begin`` until the transaction has ended, but for one that is prepared."""
+        """True from ``begin`` until the transaction has ended, except while it is prepared."""
         return self._state in (
             _S.IN_TRANSACTION,
             _S.COMMITTING_TRANSACTION,
@@ -170,12 +170,12 @@ class Transaction:
 
     @property
     def is_known_to_the_broker(self) -> bool:
-        """True when the coordinator may have something to end."""
+        """True when the coordinator may have a transaction to end."""
         return self.has_begun_at_broker or self.unanswered > 0
 
     @property
     def has_begun_at_broker(self) -> bool:
-        """True when the coordinator has something to end, unless it has ended it by itself."""
+        """True when the coordinator has a transaction to end, unless it has ended it by itself."""
         return bool(self.partitions or self.groups or self.prepared)
 
     # life
@@ -185,8 +185,8 @@ class Transaction:
         self._become(_S.INITIALIZING)
 
     def initialized(self, kept: PreparedTxnState | None = None) -> None:
-        """The producer id is there, and the transaction that an earlier producer with this id left open has been ended,
-        or ``kept``.
+        """The producer id has arrived, and the transaction that an earlier producer of this name left open has been
+        ended, or ``kept``.
         """
         self.prepared = kept
         self._become(_S.READY if kept is None else _S.PREPARED_TRANSACTION)
@@ -206,7 +206,9 @@ class Transaction:
             self.fail(error)
 
     def prepare(self, prepared: PreparedTxnState) -> None:
-        """Every record has its outcome, and the end is left to its coordinator outside. Raises why that cannot be."""
+        """Every record has its outcome, and the end is left to an outside coordinator. Raises the error that prevents
+        it.
+        """
         if self.error is not None:
             raise self.error.fresh()
         self._expect(_S.IN_TRANSACTION, "prepare_transaction()")
@@ -218,17 +220,17 @@ class Transaction:
         self._expect(_S.PREPARED_TRANSACTION, "complete_transaction()")
 
     def start_commit(self) -> None:
-        """No more records. Raises IllegalStateError, the fatal error, or why it can only be aborted."""
+        """Take no more records. Raises IllegalStateError, the fatal error, or the error that only allows an abort."""
         if self._state is _S.ABORTABLE_ERROR:
             assert self.error is not None
             raise self.error.fresh()
-        if self._state is not _S.COMMITTING_TRANSACTION:  # else the answer to the last one did not come
+        if self._state is not _S.COMMITTING_TRANSACTION:  # else the answer to the last commit did not come
             if self._state is not _S.PREPARED_TRANSACTION:
                 self._expect(_S.IN_TRANSACTION, "commit_transaction()")
             self._become(_S.COMMITTING_TRANSACTION)
 
     def check_open(self, call: str) -> None:
-        """Raise IllegalStateError, the fatal error, or why it can only be aborted, unless it is open."""
+        """Raise IllegalStateError, the fatal error, or the error that only allows an abort, unless it is open."""
         if self._state is _S.ABORTABLE_ERROR:
             assert self.error is not None
             raise self.error.fresh()
@@ -244,7 +246,7 @@ class Transaction:
         self.cut = self._next_error = None
 
     def start_abort(self) -> None:
-        """No more records. Raises IllegalStateError, or the fatal error."""
+        """Take no more records. Raises IllegalStateError, or the fatal error."""
         if self._state is _S.COMMITTING_TRANSACTION:
             raise IllegalStateError(
                 "abort_transaction(): the commit was asked for, and its outcome is not known: "
@@ -303,7 +305,7 @@ class Transaction:
             self.fail(error)
 
     def end_failed(self, error: KafkaError) -> None:
-        """The coordinator refused to commit or to abort; or gave no answer, and the end is still asked for."""
+        """The coordinator refused to commit or to abort, or gave no answer, so that the end stays requested."""
         if isinstance(error, KafkaTimeoutError):
             error.outcome_unknown = self._state is _S.COMMITTING_TRANSACTION
         elif self._state is _S.COMMITTING_TRANSACTION and isinstance(error, _COMMIT_MAY_BE_ABORTED):
@@ -318,7 +320,7 @@ class Transaction:
         return self.cut is not None and order >= self.cut.get(topic_partition, -1)
 
     def must_wait(self, topic_partition: TopicPartition, order: int) -> bool:
-        """True when this batch may not be sent yet; in version 1 its partition is then to be added."""
+        """True when this batch may not be sent yet; in version 1 its partition must then be added."""
         if self.is_of_next(topic_partition, order):
             return True
         if topic_partition in self.partitions:
@@ -341,7 +343,7 @@ class Transaction:
     # errors
 
     def why_no_record(self) -> KafkaError:
-        """Why a record cannot be sent now."""
+        """The error for a record that cannot be sent now."""
         if self.error is not None:
             return self.error.fresh()
         if self._state is _S.READY:

@@ -18,10 +18,10 @@ Rules, KIP-98 and KIP-360:
   one when they are empty.
 - A retried batch is sent only as the first of its partition's in-flight batches; that keeps order.
 - A new batch waits while five of its partition have no outcome, or one of them is older than the last one acknowledged:
-  after a change of leader they are on their way to two brokers, and those at the old one would be forgotten by the new.
-- Until a partition has acknowledged something of this identity, one batch at a time is in flight there. A broker that
-  knows nothing of a producer takes any sequence: if the first batch were refused (by a broker that is not the leader
-  yet) and the second taken, the first could never be written. Java sends five, and loses it.
+  after a change of leader they are on their way to two brokers, and the new leader would forget those at the old one.
+- Until a partition has acknowledged a batch of this identity, only one batch at a time is in flight there. A broker
+  that knows nothing of a producer takes any sequence: if the first batch were refused (by a broker that is not the
+  leader yet) and the second taken, the first could never be written. Java sends five, and loses it.
 """
 
 from __future__ import annotations
@@ -55,12 +55,14 @@ NO_LAST_ACKED_SEQUENCE: Final = -1
 MAX_EPOCH: Final = 2**15 - 1
 MAX_SEQUENCE: Final = 2**31 - 1
 BATCHES_REMEMBERED: Final = 5
-"""Of a producer in each partition, by the brokers (``ProducerStateEntry``): an older one is no duplicate to them."""
+"""The batches of a producer that brokers remember in each partition (``ProducerStateEntry``): they do not detect older
+duplicates.
+"""
 NO_OFFSET: Final = -1
 
 
 class TransactionManagerState(enum.Enum):
-    """Where the producer id stands."""
+    """The states of the producer id."""
 
     UNINITIALIZED = "uninitialized"
     INITIALIZING = "initializing"
@@ -75,7 +77,7 @@ TRANSACTION_MANAGER_STATES: Final = StateTable(
     {
         _State.UNINITIALIZED: {_State.INITIALIZING},
         _State.INITIALIZING: {_State.READY, _State.UNINITIALIZED},
-        # Back to the start when the epoch has run out: a new producer id is needed.
+        # Back to the start when the epoch is used up: a new producer id is needed.
         _State.READY: {_State.UNINITIALIZED},
     },
 )
@@ -112,7 +114,7 @@ NO_IDENTITY: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 def increment_sequence(sequence: int, by: int) -> int:
-    """The sequence ``by`` records on; it wraps after 2³¹ - 1 to 0, as the brokers expect."""
+    """The sequence, ``by`` records later; it wraps to 0 after 2³¹ - 1, as the brokers expect."""
     return (sequence + by) & MAX_SEQUENCE
 
 
@@ -164,7 +166,7 @@ class TransactionManager:
 
     @property
     def state(self) -> TransactionManagerState:
-        """Where the producer id stands."""
+        """The state of the producer id."""
         return self._state
 
     @property
@@ -174,11 +176,11 @@ class TransactionManager:
 
     @property
     def last_error(self) -> KafkaError | None:
-        """Why the last InitProducerId failed; None after a success."""
+        """The error of the last InitProducerId; None after a success."""
         return self._last_error
 
     def wants_attention(self) -> bool:
-        """True when an id is to be asked for, a sequence to be settled or the epoch to be bumped: almost never."""
+        """True if an id must be requested, a sequence settled or the epoch bumped: almost never."""
         return (
             self._state is _UNINITIALIZED
             or self._is_foreign
@@ -187,7 +189,7 @@ class TransactionManager:
         )
 
     def time_to_init_producer_id(self, now: float) -> float | None:
-        """Seconds until InitProducerId may be sent; None while it is not to be sent from here."""
+        """Seconds until InitProducerId may be sent; None while it must not be sent."""
         if self._state is not _UNINITIALIZED or self.transaction is not None:
             return None
         return max(0.0, self._retry_at - now)
@@ -281,14 +283,14 @@ class TransactionManager:
             entry.remove(batch)
 
     def handle_completed_batch(self, batch: SequencedBatch, base_offset: int) -> int:
-        """``batch`` is on the broker; ``base_offset`` is -1 when unknown. Also told of one that expired meanwhile.
+        """``batch`` is on the broker; ``base_offset`` is -1 when unknown. It may have expired meanwhile.
 
         Returns -1, or the highest offset acknowledged before, when the batch was written at or below it: records that
         were acknowledged are gone. A batch that the broker had already may lie below a later one.
         """
         entry = self._partitions.get(batch.place())
         if entry is None or not entry.identity.is_that_of(batch.producer_id, batch.producer_epoch):
-            return NO_OFFSET  # the answer to something from before a renumbering
+            return NO_OFFSET  # the answer to a batch from before a renumbering
         last, lost_from = last_sequence_of(batch), NO_OFFSET
         if entry.last_acked_sequence == NO_LAST_ACKED_SEQUENCE or is_before(entry.last_acked_sequence, last):
             entry.last_acked_sequence = last
@@ -305,7 +307,7 @@ class TransactionManager:
         """``batch`` failed for good. ``adjust_sequence_numbers``: it is known to be on no broker, so it left a gap."""
         self.remove_in_flight_batch(batch)
         if self.transaction is not None:
-            # One that had its outcome, and whose request ends only now, was of a transaction that is over, or failed.
+            # A batch that had its outcome before its request ended was of a transaction that is over, or failed.
             if not batch.is_done:
                 self._fail_transaction(batch, error)
             return
@@ -317,9 +319,8 @@ class TransactionManager:
             self.request_epoch_bump(batch.place())
 
     def mark_sequence_unresolved(self, batch: SequencedBatch) -> None:
-        """``batch`` expired and may or may not be on the broker: drain nothing new until that is settled.
-
-        In a transaction nothing is settled: it can only be aborted, and the next one has another epoch.
+        """``batch`` expired and may or may not be on the broker: drain no new batch until that is settled. In a
+        transaction this is never settled: it can only be aborted, and the next one has another epoch.
         """
         if self.transaction is not None:
             return
@@ -329,7 +330,7 @@ class TransactionManager:
             self._unresolved[batch.place()] = following
 
     def maybe_resolve_sequences(self, is_on_the_wire: Callable[[TopicPartition], bool]) -> None:
-        """Settle the unresolved partitions that have nothing in flight any more (Java's method of this name)."""
+        """Settle the unresolved partitions without batches in flight (Java's method of this name)."""
         if not self._unresolved:
             return
         settled = [tp for tp in self._unresolved if not self.has_in_flight_batches(tp) and not is_on_the_wire(tp)]
@@ -356,7 +357,7 @@ class TransactionManager:
         self._is_foreign = True
 
     def bump_epoch_if_needed(self, is_on_the_wire: Callable[[TopicPartition], bool]) -> bool:
-        """Bump the epoch once nothing of the partitions that asked is on the wire, or first and in doubt; True if so.
+        """Bump the epoch once no batch of the partitions that asked is on the wire, or first and in doubt; True if so.
 
         When the epoch is used up, or the id is another cluster's, the producer id is dropped instead; the partitions
         are renumbered when the new id comes.
@@ -403,7 +404,7 @@ class TransactionManager:
             return True
         return for_code(code).retriable
 
-    # looked at
+    # state
 
     def has_in_flight_batches(self, topic_partition: TopicPartition) -> bool:
         """True when a batch of the partition has a sequence and no outcome yet, on the wire or waiting for a retry."""

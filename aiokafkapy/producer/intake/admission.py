@@ -14,7 +14,7 @@ Rules:
 - The partition is chosen once for each record, when its turn has come.
 - A record that is cancelled before it is accepted is never sent, and the records behind it move up.
 - Metadata of a topic that we were not authorized for is requested again before the next record for it is refused.
-- Every record is gone after ``max_block_ms``, with an error that names the cause. One timer serves all.
+- Every record is gone after ``max_block_ms``, with an error that names the cause. One timer serves all records.
 - An error of a record, or of the user's partitioner for it, is raised where the record is awaited: the callers here are
   the network's callbacks and the Sender, which must go on.
 - A large queue is let in by slices, so that the event loop is never held long.
@@ -85,18 +85,18 @@ class Admission:
         self._overflow = overflow
         self.calls = calls
         self.on_refusal: Callable[[KafkaError], object] = lambda _: None
-        """Called with the error of a record that waited and is refused, except for its user's own errors."""
+        """Called with the error of a record that waited and is refused, except for errors of user code."""
         self.on_use: Callable[[TopicState, float], object] | None = None
-        """Called with a topic in use, at its first record and now and then."""
-        # Every topic in use, where the fast path looks first; and the view of the cluster that their counts are from
+        """Called with a topic in use, at its first record and at intervals after."""
+        # Every topic in use, where the fast path looks first; and the cluster view from which their counts are
         self.topics: dict[str, TopicState] = {}
         self._cluster: Cluster | None = None
         # Queues of records for partitions that do not exist; in their topic's queue they would hold it up.
         self._missing_partitions: dict[TopicPartition, TopicState] = {}
         # The states that have a queue.
         self._queues: dict[TopicState, None] = {}
-        # All records that wait, here or in the line for room: oldest first, hence also in order of deadline, except for
-        # deadlines of their own, which ``RecordDeadlines`` keeps.
+        # All records that wait, here or in the line for room: oldest first, hence also in order of deadline, except
+        # for records' own deadlines, which ``RecordDeadlines`` keeps.
         self._by_deadline: OrderedDict[PendingRecord, None] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
         self._pump_handle: asyncio.Handle | None = None
@@ -104,12 +104,12 @@ class Admission:
     # entering and leaving
 
     def refresh(self, topic: str, now: float) -> TopicState:
-        """The topic's state as of the newest metadata; the topic counts as used, and is asked for when it is new."""
+        """The topic's state as of the newest metadata; the topic counts as used, and is requested if it is new."""
         state = self.topics.get(topic)
         if state is None:
             state = self.topics[topic] = TopicState(topic)
         if now >= state.renew_at:
-            # Not at every record: a tenth of the idle time is fine enough, and costs one comparison.
+            # Not at every record: a tenth of the idle time is precise enough, and costs one comparison.
             self.metadata.add(topic, now)
             state.renew_at = now + self.metadata.max_idle / 10
             if self.on_use is not None:
@@ -127,7 +127,7 @@ class Admission:
         if (record.partition or 0) >= state.partition_count:
             record.metadata_since = now
         if state.waiting is None and record.topic in self.metadata.cluster.unauthorized_topics:
-            # The right may have been granted since: the record is refused by a new answer only.
+            # The right may have been granted since: only a newer answer refuses the record.
             state.wait_beyond = self.metadata.request_update_for_topic(record.topic)
         self.join(state, record)
         if state.waiting is not None and len(state.waiting) == 1:
@@ -144,8 +144,9 @@ class Admission:
         return metadata_not_ready_error(topic)
 
     def append_at_once(self, record: PendingRecord) -> Delivery | None:
-        """Accept a record that has no place and must not wait, where records are dropped for want of room, or its topic
-        has priority; None without room, or when something else is missing. Raises as ``RecordAppender.append`` does.
+        """Accept a record that has no place and must not wait, if records are dropped for want of room or its topic
+        has priority; None without room, or if a serializer or metadata is missing. Raises as ``RecordAppender.append``
+        does.
         """
         state = self.topics.get(record.topic)
         is_known = state is not None and state.waiting is None and (record.partition or 0) < state.partition_count
@@ -159,16 +160,16 @@ class Admission:
         return None
 
     def takes_unknown(self, topic: str) -> bool:
-        """True when records of the topic are taken though its metadata is missing and cannot be had now."""
+        """True when records of the topic are accepted without its metadata, which cannot be obtained now."""
         return False
 
     def proceed(self, record: PendingRecord, now: float) -> None:
-        """``record`` has been serialized: let it in when it is its turn."""
+        """``record`` has been serialized: admit it when its turn comes."""
         record.is_serialized = True
         self._pump_if_first(record, now)
 
     def settled(self, record: PendingRecord) -> None:
-        """``record`` waits no longer."""
+        """``record`` no longer waits."""
         self._by_deadline.pop(record, None)
         if record.room_since is not None:
             now = self.loop.time()
@@ -187,11 +188,11 @@ class Admission:
     # told by others
 
     def on_metadata_update(self) -> None:
-        """Metadata changed, failed, or cannot be obtained: let in, or refuse, the records that waited for it."""
+        """Metadata changed, failed, or cannot be obtained: admit or refuse the records that waited for it."""
         if self._cluster is not self.metadata.cluster:
             self._cluster = self.metadata.cluster
             for state in self.topics.values():
-                state.cluster = None  # so that the fast path looks at one thing
+                state.cluster = None  # so that the fast path checks one condition
         if not self._queues:
             return
         now = self.loop.time()
@@ -200,7 +201,7 @@ class Admission:
             self.pump(state, now)
 
     def on_room(self) -> None:
-        """Memory came back: the records that the accumulator has taken since wait no longer."""
+        """Memory came back: the records that the accumulator has taken since no longer wait."""
         for record, outcome in cast(
             list[tuple[PendingRecord, Delivery | Exception]], self.appender.grant(self.loop.time())
         ):
@@ -211,7 +212,7 @@ class Admission:
             self.settled(record)
 
     def refuse(self, record: PendingRecord, error: BaseException) -> None:
-        """``record`` cannot be sent, for a reason found outside: its place goes to the next."""
+        """``record`` cannot be sent, for a reason found elsewhere: the next record gets its place."""
         record.refuse(error)
         self.drop(record)
 
@@ -228,7 +229,7 @@ class Admission:
             self.give_up_topic(record.topic)
 
     def expire_early(self, record: PendingRecord) -> None:
-        """The time that its call gave ``record`` is over."""
+        """The time that the call gave its ``record`` is over."""
         if not record.done():
             cause = self.timeout_error(record, "the time of the call (delivery_timeout_ms, or deadline())")
             self._note_exhaustion(cause)
@@ -239,7 +240,7 @@ class Admission:
             self.give_up_topic(record.topic)
 
     def purge(self, is_meant: Callable[[PendingRecord], bool], make_error: Callable[[str], KafkaError]) -> int:
-        """Refuse the waiting records that are meant; returns their number."""
+        """Refuse the waiting records that ``is_meant`` accepts; returns their number."""
         purged = [record for record in self._by_deadline if is_meant(record) and not record.done()]
         for record in purged:
             error = make_error(record.topic)
@@ -265,7 +266,7 @@ class Admission:
             self.metadata.forget(topic)
 
     def on_cancelled(self, record: PendingRecord) -> None:
-        """The caller gave up before its record was accepted: its place goes to the next."""
+        """The caller gave up before its record was accepted: the next record gets its place."""
         self.drop(record)
 
     def close(self, make_error: Callable[[str], BaseException]) -> None:
@@ -274,7 +275,7 @@ class Admission:
         self._by_deadline.clear()
         for state in self._queues:
             state.waiting = None
-        self.appender.clear_line()  # not one by one, because each would try to let the next one in
+        self.appender.clear_line()  # not one by one, because each would try to admit the next one
         refusals = map(partial(_refuse, make_error), refused)
         if self._teller.may_tell_now(len(refused), COST_OF_ERROR):
             for _ in refusals:
@@ -301,7 +302,7 @@ class Admission:
         state.waiting.append(record)
 
     def pump(self, state: TopicState, now: float) -> None:
-        """Let in from the front of one queue for as long as that works."""
+        """Admit records from the front of one queue as long as possible."""
         waiting = state.waiting
         budget = SLICE
         while waiting:
@@ -342,7 +343,7 @@ class Admission:
             record.metadata_since = None
         try:
             self.append(record, now)
-        except BaseException as error:  # of a user's partitioner; it is raised where the record is awaited
+        except BaseException as error:  # an error of a user's partitioner is raised where the record is awaited
             self._note_exhaustion(error)
             record.refuse(error)
             if isinstance(error, BufferExhaustedError):
@@ -363,7 +364,7 @@ class Admission:
         self.appended_or_in_line(record, delivery, now)
 
     def timeout_error(self, record: PendingRecord, limit: str = "") -> KafkaError:
-        """The error of a record whose time is over: what it has waited for, and how long."""
+        """The error of a record whose time is over: it names the missing condition and the time waited."""
         limit = limit or f"max_block_ms={round(self.max_block * 1000)}"
         topic = record.topic
         if not record.is_serialized:
@@ -398,7 +399,7 @@ class Admission:
             state.partition_count = cluster.partition_count(state.topic)
 
     def pump_all(self) -> None:
-        """Let in from the front of each queue."""
+        """Admit records from the front of each queue."""
         self._pump_handle = None
         now = self.loop.time()
         for state in list(self._queues):
@@ -427,8 +428,8 @@ class Admission:
             record.accept(delivery)
 
     def metadata_error(self, state: TopicState) -> KafkaError | None:
-        """Why metadata of the topic will not come; None while it may."""
-        # Asked after each outcome of a request, so this is of the newest one.
+        """The reason why metadata of the topic will not come; None while it may."""
+        # Read after each outcome of a request, so this is the newest outcome's.
         return self.metadata.refusal_of(state.topic, state.wait_beyond, "write to")
 
     # asyncio callbacks
@@ -436,7 +437,7 @@ class Admission:
     def _on_timer(self) -> None:
         self._timer = None
         now = self.loop.time()
-        # One slice; the others follow in the next turns, because their time is over already.
+        # One slice; the others follow in the next turns, because their time is already over.
         for record in list(islice(self._by_deadline, SLICE // COST_OF_ERROR)):
             if record.deadline > now:
                 break
@@ -471,7 +472,7 @@ class Admission:
             self.pump(state, now)
 
     def _move_aside(self, state: TopicState, record: PendingRecord, now: float) -> bool:
-        """A record that waited for its topic turns out to be for a partition that is not there."""
+        """A record that waited for its topic turns out to be for a missing partition."""
         other = self._queue_for(record, now)
         if other is state:
             return False

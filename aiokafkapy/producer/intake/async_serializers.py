@@ -1,4 +1,4 @@
-"""``finish_serializing``: awaits what the serializers of a waiting record gave.
+"""``finish_serializing``: awaits the results of a waiting record's serializers.
 
 It knows neither batches nor the network. Java has no counterpart: its serializers return bytes.
 """
@@ -17,9 +17,9 @@ __all__ = ["finish_serializing"]
 
 
 async def finish_serializing(record: PendingRecord) -> None:
-    """Await a record's async serializers, in the caller's task, then let it in when it is its turn.
+    """Await a record's async serializers, in the caller's task, then admit it when its turn comes.
 
-    Raises SerializationError; when the time is over or the producer ends meanwhile, the record has the error.
+    Raises SerializationError; if the time is over or the producer ends meanwhile, the record gets the error.
     """
     key, value = record.key, record.value
     try:

@@ -1,6 +1,6 @@
 """``send_many``: many records in one call, and an outcome for each, in the order of the input.
 
-Owns how an iterable is cut into slices, and the collecting of outcomes. Bytes without keys go to the accumulator by the
+Owns the slicing of an iterable, and the collecting of outcomes. Bytes without keys go to the accumulator by the
 slice, with one result object per batch instead of one per record; everything else goes the way of ``enqueue``, one by
 one. It knows no sockets and no states. Java has no counterpart.
 
@@ -8,9 +8,9 @@ The outcomes are a sequence that makes a ``RecordMetadata`` when it is looked at
 the sending.
 
 Rules: no more is taken from the iterable than there is room for, plus one slice; outcomes are collected as they come,
-so that values are not held longer than needed; a record that cannot be sent leaves its error in its place, and the next
-goes on; once a record has timed out waiting for metadata or room, later ones do not wait for the same thing again until
-it is there; between two slices other tasks run.
+so that values are not held longer than needed; a record that cannot be sent leaves its error in its place, and the
+next goes on; once a record has timed out waiting for metadata or room, later ones do not wait for the same condition
+again until it is met; between two slices other tasks run.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ __all__ = ["BulkSend", "Outcomes"]
 SLICE_BYTES: Final = 512 * 1024
 LONGEST_SLICE: Final = 4096
 FIRST_SLICE: Final = 64
-"""Records, before anything is known of their size."""
+"""Records in a slice, before their size is known."""
 COLLECTED: Final = 1000
-"""Outcomes that are looked at in one turn of the loop; whole lists of delivered records count once."""
+"""Outcomes that are read in one turn of the loop; a whole list of delivered records counts once."""
 
 _Lack = tuple[str, int | None]
-"""What a record may lack: a partition of a topic, a topic (None), or room."""
+"""A condition that a record may lack: a partition of a topic, a topic (None), or room."""
 _ROOM: Final[_Lack] = ("", None)
 
 
@@ -85,9 +85,9 @@ class BulkSend:
         # Outcomes that are known, and behind them, in order, records on their way.
         self._outcomes = Outcomes()
         self._parts: deque[DeliveryList | Delivery | BaseException] = deque()
-        # The record that waits to be accepted. When the call is cancelled, it may have been, in that very step.
+        # The record that waits to be accepted. If the call is cancelled, it may have been accepted in that very step.
         self._waiting: PendingRecord | None = None
-        # All that records of this call have waited for in vain, and since when.
+        # The conditions that records of this call have waited for in vain, and the time since when.
         self._waited_for: dict[_Lack, float] = {}
 
     async def run(self, items: Iterable[Any]) -> Outcomes:
@@ -125,7 +125,7 @@ class BulkSend:
         return records
 
     def taken(self) -> Iterator[DeliveryList | Delivery | PendingRecord | BaseException]:
-        """All that became of the records taken so far, in their order."""
+        """The outcomes and deliveries of the records taken so far, in their order."""
         yield from self._outcomes.parts
         yield from self._parts
         if self._waiting is not None:
@@ -134,7 +134,7 @@ class BulkSend:
     # internals
 
     def _next_slice(self, take: Callable[[int], _Slice]) -> tuple[_Slice, array[int] | None]:
-        """The next records, about SLICE_BYTES of them, and their values' sizes when they can go all at once."""
+        """The next records, about SLICE_BYTES of them, and their values' sizes if they can go all at once."""
         taken = take(self._length)
         plain = plain_sizes(taken.items, taken.start, taken.stop) if self._is_plain else None
         if plain is None:
@@ -151,7 +151,8 @@ class BulkSend:
         while start < stop:
             now = runtime.now()
             position = start
-            # A runtime that has ended keeps `topics` empty, by which the intake sees its end: `refresh` must add none.
+            # A runtime that has ended keeps ``topics`` empty, which tells the intake of the end: ``refresh`` must add
+            # none.
             state = runtime.admission.refresh(topic, now) if self._intake.takes_records(self._opening) else None
             is_free = state is not None and state.waiting is None and state.partition_count
             if state is not None and is_free and self._intake.lets_through(topic):
@@ -205,8 +206,8 @@ class BulkSend:
                 self._is_there(accepted.topic_partition.topic, partition)
 
     async def _admitted(self, record: PendingRecord) -> Delivery:
-        """As ``record_sender.admitted``; once it is serialized, within the time since the call began to wait for what
-        the record lacks.
+        """As ``record_sender.admitted``; after serialization the limit counts from the time when the call began to
+        wait for the missing condition.
         """
         loop = record.get_loop()
         now = loop.time()
@@ -344,7 +345,7 @@ class Outcomes(Sequence[RecordMetadata | BaseException]):
 
 
 def _lacks(topic: str, partition: int | None) -> tuple[_Lack, _Lack, _Lack]:
-    """All that a record may have to wait for."""
+    """The condition that a record may have to wait for."""
     return (topic, partition), (topic, None), _ROOM
 
 

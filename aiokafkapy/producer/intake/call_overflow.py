@@ -1,8 +1,8 @@
 """A call's own ``overflow``: the policy for its records when there is no room for them.
 
-Owns which policies a call may choose, and how its record comes to have one. It knows no memory: ``Overflow`` reads the
-record's policy when it has to. Java and librdkafka have none of a call's own; franz-go has two calls, ``Produce`` and
-``TryProduce``.
+Owns the policies that a call may choose, and the passing of the policy to its record. It knows no memory: ``Overflow``
+reads the record's policy when it needs it. Java and librdkafka have no policy for a call; franz-go has two calls,
+``Produce`` and ``TryProduce``.
 
 Rules: a call may choose any policy that its topic might have had, and the same promises hold. ``spool`` is a topic's
 alone, because all of its records go the same way or lose their order. A call drops others only of topics whose own
@@ -38,15 +38,15 @@ def accept_specially(
 
 
 def with_overflow(accepted: Delivery | PendingRecord, overflow: object) -> Delivery | PendingRecord:
-    """Give a record that has no place yet this policy; returns what it was given."""
+    """Give a record that has no place yet this policy; returns ``accepted``."""
     if isinstance(overflow, str) and isinstance(accepted, PendingRecord):
         accepted.overflow = overflow
     return accepted
 
 
 def check_overflow(config: ProducerConfig, topic: object, overflow: object) -> None:
-    """Raise TypeError or ValueError for a policy that there is not, IllegalStateError for one that contradicts an
-    option. ``topic`` None is not known yet.
+    """Raise TypeError or ValueError for an unknown policy, IllegalStateError for one that contradicts an option.
+    ``topic`` None is not known yet.
     """
     if not isinstance(overflow, str):
         raise TypeError(f"topic {topic!r}: overflow is a {type(overflow).__name__}, not a str or None")

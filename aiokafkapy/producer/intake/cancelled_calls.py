@@ -1,13 +1,13 @@
 """The fate of the records of a call that is cancelled.
 
-Owns what the caller's error tells of them. It knows neither batches nor requests: the runtime takes the records
-back. Java's calls cannot be cancelled; a franz-go record is cancelled by its context.
+Owns the report of their fate in the caller's error. It knows neither batches nor requests: the runtime takes the
+records back. Java's calls cannot be cancelled; a franz-go record is cancelled by its context.
 
 Rules:
 
-- The error stays the CancelledError that it is, for ``asyncio.timeout()`` and task groups look for that very type.
+- The error remains a CancelledError, for ``asyncio.timeout()`` and task groups look for that very type.
 - Its attribute ``deliveries`` has the records that go on all the same, also those that were accepted in the step in
-  which the call was cancelled: nobody else knows them.
+  which the call was cancelled: nothing else refers to them.
 - With ``cancel_takes_back`` it has a second one, ``outcome_unknown``, and a note.
 """
 
@@ -30,11 +30,11 @@ class TakesBack(Protocol):
     """The part of the producer's runtime that is used here."""
 
     def take_back(self, records: Sequence[Delivery | DeliveryList]) -> int:
-        """Take records that were never sent out of their batches; returns how many."""
+        """Take records that were never sent out of their batches; returns their number."""
 
 
 def tell_deliveries(cancelled: asyncio.CancelledError, records: Iterable[Accepted | BaseException]) -> None:
-    """Give the error of a cancelled call its ``deliveries``. ``records`` are all of the call's, in order."""
+    """Give the error of a cancelled call its ``deliveries``. ``records`` are all records of the call, in order."""
     error: Any = cancelled
     error.deliveries = _Deliveries(records)
 
@@ -44,7 +44,7 @@ def take_back(runtime: TakesBack, records: Sequence[Accepted], cancelled: asynci
     accepted = accepted_of(records, PendingRecord.cancel)
     pending = sum(map(len, places_of(accepted).values()))
     stayed = pending - runtime.take_back(accepted) if pending else 0
-    # And those that left with the call, before they were accepted
+    # Records that the call withdrew before they were accepted count too
     left = pending - stayed + sum(isinstance(each, PendingRecord) and each.cancelled() for each in records)
     if left or stayed:
         error: Any = cancelled
@@ -53,8 +53,8 @@ def take_back(runtime: TakesBack, records: Sequence[Accepted], cancelled: asynci
 
 
 class _Deliveries:
-    """What became of the records of a call, in order: the delivery of each that was accepted, the error of each that
-    was refused. Of records that were taken together they are made only when they are looked at.
+    """The fate of the records of a call, in order: the delivery of each accepted one, the error of each refused one.
+    For records that were taken together these are made only when they are read.
     """
 
     __slots__ = ("_records",)

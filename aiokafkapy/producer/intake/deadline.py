@@ -3,21 +3,21 @@
     async with deadline(2):
         await producer.send("orders", order)
 
-Owns the block: its time, the blocks around it, and the order in which things end when the time is over. It knows
-neither producers nor batches: ``RecordDeadlines`` has the records. ``asyncio.timeout()`` alone cannot do it, for
-nothing tells which of them enclose a task; so this is one, with a context variable beside it. franz-go's records have a
-``context``.
+Owns the block: its time, the blocks around it, and the order of the endings when the time is over. It knows neither
+producers nor batches: ``RecordDeadlines`` has the records. ``asyncio.timeout()`` alone cannot do it, for nothing tells
+which timeouts enclose a task; so a deadline is such a timeout, with a context variable beside it. franz-go's records
+have a ``context``.
 
 Rules:
 
 - Tasks that are created inside inherit it, as any context variable; so do calls of ``asyncio.to_thread``. It holds
   while the block is open: records that such a task sends after that have the time of the blocks around it, if any.
-- The shortest of the enclosing ones counts. ``deadline(None)`` takes the records inside out of all of them: for those
-  that have to be sent when the time is over.
-- ``let_go()`` leaves its records to their producer, for a caller that was told that they are on their way: the block
-  goes on, and its end takes none of them with it.
-- When it is over, first its records get their outcome, and the tasks that wait for one have ``TURNS`` turns of the loop
-  to hand its error on. Those that go on waiting then are cancelled, as ``asyncio.timeout()`` does it.
+- The shortest of the enclosing ones counts. ``deadline(None)`` takes the records inside out of all of them: for
+  records that must still be sent when the time is over.
+- ``let_go()`` leaves the block's records to their producer, for a caller that was told that they are on their way: the
+  block goes on, and its end takes none of them with it.
+- When the block is over, its records first get their outcome, and the tasks that wait for one have ``TURNS`` turns of
+  the loop to hand its error on. Tasks that still wait then are cancelled, as ``asyncio.timeout()`` does it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Deadline", "deadline"]
 
 TURNS: Final = 8
-"""One for a task that waits for a record itself, and two for each task or task group between it and the block."""
+"""One turn for a task that awaits a record itself, and two for each task or task group between it and the block."""
 
 
 class Deadline:
@@ -74,7 +74,9 @@ class Deadline:
         self._deadlines: set[RecordDeadlines] = set()
 
     def when(self) -> float | None:
-        """When it is over, in loop time; None without a limit of its own. Raises IllegalStateError before it began."""
+        """The time at which the block is over, in loop time; None without a limit of its own. Raises IllegalStateError
+        before it began.
+        """
         if self._loop is None:
             raise IllegalStateError("deadline(): it begins with `async with`")
         return None if self._when == math.inf else self._when
@@ -84,15 +86,15 @@ class Deadline:
         return self._is_expired
 
     def let_go(self) -> None:
-        """Be no deadline of records from now on: those that were sent in it keep their own ``delivery_timeout_ms``
-        and the blocks around it. The block itself ends as before. Call it where a caller learns that records are on
-        their way: they must not be lost after that.
+        """Stop limiting records: those that were sent in the block keep their own ``delivery_timeout_ms`` and the
+        blocks around it. The block itself ends as before. Call it where a caller learns that records are on their way:
+        they must not be lost after that.
         """
         self._has_let_go = True
 
     def ends_at(self, loop: asyncio.AbstractEventLoop) -> float:
-        """When the time of records sent here is over, by this block or one around it, in the time of ``loop``; on the
-        block's own loop that is exactly ``when``. Infinity without a limit.
+        """The time at which records sent here are overdue, by this block or one around it, in the time of ``loop``; on
+        the block's own loop it is exactly ``when``. Infinity without a limit.
         """
         if not self._is_open or self._has_let_go:
             return math.inf if self._outer is None else self._outer.ends_at(loop)
@@ -109,7 +111,7 @@ class Deadline:
             self._outer.watched_by(deadlines)
 
     def later_end(self, loop: asyncio.AbstractEventLoop) -> float | None:
-        """See ``EnclosingDeadline``. Open or not: the records were sent while it was."""
+        """See ``EnclosingDeadline``. The block may be closed by now: it was open when the records were sent."""
         block: Deadline | None = self
         end, is_later = math.inf, False
         while block is not None and block._seconds is not None:
@@ -179,15 +181,16 @@ class Deadline:
 def deadline(seconds: float | None) -> Deadline:
     """``async with deadline(2):``, a time for a block of code, and for each record that is sent in it.
 
-    It is ``asyncio.timeout(seconds)``, and beyond that the time of the records that are sent inside, also by tasks that
-    begin there, with any producer, by ``send``, ``enqueue``, ``send_nowait``, ``send_from_thread``, ``send_many``: as
-    their ``delivery_timeout_ms``, where that is longer. So a record that was never sent leaves its batch, and for one
-    in a request DeliveryTimeoutError says ``outcome_unknown``. Records of a producer with ``enable_gapless_guarantee``,
-    and rows of ``send_arrow``, only have the call's end: they stay on their way. ``let_go()`` of the block leaves the
-    records that were sent in it to their producer, as where a client has been told that they are on their way.
+    It is ``asyncio.timeout(seconds)``, and beyond that the time of the records that are sent inside, also by tasks
+    that begin there, with any producer, by ``send``, ``enqueue``, ``send_nowait``, ``send_from_thread``,
+    ``send_many``: as their ``delivery_timeout_ms``, if that is longer. So a record that was never sent leaves its
+    batch, and for one in a request DeliveryTimeoutError says ``outcome_unknown``. Records of a producer with
+    ``enable_gapless_guarantee``, and rows of ``send_arrow``, only have the call's end: they stay on their way.
+    ``let_go()`` of the block leaves the records that were sent in it to their producer, for example after a client was
+    told that they are on their way.
 
     ``seconds`` None: records sent inside have the deadline of no block around it. Raises TimeoutError at the end of the
-    block, as ``asyncio.timeout()``, or the DeliveryTimeoutError, which is one too, of the record that it waited for;
+    block, as ``asyncio.timeout()``, or the DeliveryTimeoutError, a subclass, of the record that it waited for;
     TypeError and ValueError for anything but a number, RuntimeError outside of a task.
     """
     return Deadline(seconds)

@@ -49,7 +49,7 @@ class GuardedIntake(RecordIntake):
         RecordIntake.bind(self, runtime)
 
     def lets_through(self, topic: str) -> bool:
-        """False when the topic's records have to go one by one, for some are refused."""
+        """False when the topic's records must go one by one, for some are refused."""
         return self._circuits is None or self._circuits.lets_through(topic)
 
     def accept(
@@ -60,7 +60,7 @@ class GuardedIntake(RecordIntake):
 
 
 class GuardedInterceptedIntake(InterceptedIntake):
-    """The same behind interceptors, whose hooks are called for refused records."""
+    """A ``GuardedIntake`` behind interceptors, whose hooks are also called for refused records."""
 
     __slots__ = ("_circuits",)
 

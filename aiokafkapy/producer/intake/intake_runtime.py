@@ -1,8 +1,8 @@
 """``IntakeRuntime``: the parts of a started producer that its calls use.
 
-A name below both: ``ProducerRuntime`` is made of rooms like this one, and an intake is bound to it. Rooms that use
-other parts say so in a name of their own: ``SpoolRuntime``, ``TransactionsRuntime``. It knows neither the beginning nor
-the end of these parts. Kafka has no counterpart: its producer is bound to nothing.
+The name lets both refer to it: ``ProducerRuntime`` is made of rooms like this one, and an intake is bound to it. Rooms
+that use other parts have a protocol of their own: ``SpoolRuntime``, ``TransactionsRuntime``. It knows neither the
+beginning nor the end of these parts. Kafka has no counterpart: its producer is bound to nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class IntakeRuntime(Protocol):
 
     @property
     def circuits(self) -> Circuits | None:
-        """Which topics take no calls for now; None without ``circuit_breaker``."""
+        """The topics that take no calls for now; None without ``circuit_breaker``."""
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The topic's partitions, waiting up to ``max_block_ms`` for its metadata."""

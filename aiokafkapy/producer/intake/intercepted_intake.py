@@ -1,7 +1,7 @@
 """``InterceptedIntake``: a ``RecordIntake`` whose records pass interceptors first.
 
 Owns the order of the two: a record is shown to the chain, accepted as the chain leaves it, and its outcome told to the
-chain. It knows neither the work of interceptors nor how a record is accepted. Kafka's counterpart is
+chain. It knows neither the work of interceptors nor the acceptance of records. Kafka's counterpart is
 ``KafkaProducer.send``, which calls ``doSend`` with the record that its interceptors leave.
 """
 

@@ -2,12 +2,12 @@
 
 Kafka's counterparts are ``ProducerInterceptor`` and ``ProducerInterceptors``. An interceptor is any object with some of
 the methods of the protocols below; methods are ordinary functions, called on the event loop, and must be quick. Java
-has no ``track``: an interceptor there cannot tell which record an outcome is of.
+has no ``track``: an interceptor there cannot tell which record an outcome belongs to.
 
 Rules: an interceptor's exception never reaches the caller and never stops the next one; it is logged, rate-limited.
 Only KeyboardInterrupt and SystemExit pass. The record that ``on_send`` gets is a value: a changed one is returned
 (``dataclasses.replace``), the caller's own objects, its headers list among them, are not touched.
-``on_acknowledgement`` is called once per record that ``on_send`` saw, also for those that were never accepted; so is
+``on_acknowledgement`` is called once per record that ``on_send`` saw, also for records that were never accepted; so is
 the function that ``track`` returned for the record.
 """
 
@@ -92,7 +92,7 @@ class ProducerInterceptors:
         return record, told
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """The record as the chain leaves it, tracked by none."""
+        """The record as the chain leaves it, without tracking."""
         for each in self._interceptors:
             record = self._shown(each, record)
         return record
@@ -174,7 +174,7 @@ class ProducerInterceptors:
     def _contained(self, interceptor: object, name: str, hook: Callable[..., object], *arguments: object) -> Any:
         """The result of a hook; ``_NOTHING`` when it fails.
 
-        A CancelledError is a failure too: neither the caller was cancelled nor the callback that this runs in.
+        A CancelledError is a failure too: neither the caller nor the running callback was cancelled.
         """
         try:
             found = hook(*arguments)
@@ -192,4 +192,4 @@ class ProducerInterceptors:
 
 
 _NOTHING: Final = object()
-"""In the place of the return value of a hook that is missing, or failed."""
+"""Stands for the return value of a hook that is missing, or failed."""

@@ -1,6 +1,6 @@
 """``new_intake``: the way in that a configuration asks for.
 
-Owns which serializers, partitioner and interceptors an intake has. It knows no calls and no runtime. Kafka's
+Owns the choice of an intake's serializers, partitioner and interceptors. It knows no calls and no runtime. Kafka's
 counterpart is the head of ``KafkaProducer``'s constructor.
 
 Events: ``producer.interceptor_failed`` (error; hook, error).
@@ -33,7 +33,7 @@ _logger = get_logger(__name__)
 def new_intake(
     config: ProducerConfig, interceptors: ProducerInterceptors, why_unusable: Callable[[], KafkaError]
 ) -> RecordIntake:
-    """The intake for a configuration, with interceptors before it where there are any."""
+    """The intake for a configuration, with interceptors before it if there are any."""
     serializers = new_serializers(config)
     partitioner = new_partitioner(config)
     if config.circuit_breaker is not None:

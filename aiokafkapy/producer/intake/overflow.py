@@ -1,4 +1,4 @@
-"""``Overflow``: the fate of a record for which there is no room, by topic, or as its call has said.
+"""``Overflow``: decides the fate of a record without room, by the policy of its topic or of its call.
 
 Owns the policies other than waiting, and the count of the records they dropped. It knows neither calls nor callers:
 ``Admission`` asks it instead of putting a record into the line. Java has only the wait, and librdkafka only the error.

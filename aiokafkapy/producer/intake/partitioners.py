@@ -1,15 +1,14 @@
-"""Which partition a record goes to: by its key, by a partitioner of the user's, or left to the sticky partition.
-
-Owns the choice for records without a partition. ``None`` leaves it to the accumulator's ``BuiltInPartitioner``.
-Kafka's counterparts are ``Partitioner`` and ``RoundRobinPartitioner``.
+"""Chooses a record's partition: by its key, by a user's partitioner, or the sticky one. Owns the choice for records
+without a partition. ``None`` leaves it to the accumulator's ``BuiltInPartitioner``. Kafka's counterparts are
+``Partitioner`` and ``RoundRobinPartitioner``.
 
 Rules:
 
 - A record with a key goes to ``to_positive(murmur2(key)) % partitions``, bit for bit as in Java, whether its leader is
   there or not.
 - A partitioner is asked once for each record, in call order, with serialized bytes.
-- An error of a user's partitioner is the error of its record. One that no future can carry, or that would pass for a
-  cancellation of the caller, becomes the cause of a KafkaError.
+- An error of a user's partitioner is the error of its record. An error that no future can carry, or that would pass
+  for a cancellation of the caller, becomes the cause of a KafkaError.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Partitioner(Protocol):
 
 
 class DefaultPartitioner:
-    """By key as Java; the sticky partition without one, or always with ``ignore_keys``."""
+    """By key, as in Java; the sticky partition without a key, or always with ``ignore_keys``."""
 
     __slots__ = ("ignore_keys",)
 
@@ -67,7 +66,7 @@ class DefaultPartitioner:
 
 
 class RoundRobinPartitioner:
-    """Each record to the next available partition of its topic, keys or not."""
+    """Sends each record to the next available partition of its topic, whether it has a key or not."""
 
     __slots__ = ("_counters",)
 
@@ -77,7 +76,7 @@ class RoundRobinPartitioner:
     def partition(
         self, topic: str, key_bytes: Any, value_bytes: Any, key: Any, value: Any, cluster: Cluster
     ) -> int | None:
-        """The next partition that has a leader, or the next of all when none has."""
+        """The next partition with a leader, or the next of all if no partition has one."""
         candidates = cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic)
         count = self._counters.get(topic, 0)
         self._counters[topic] = count + 1
@@ -107,7 +106,7 @@ def partitioner_for(partitioner: Any, *, ignore_keys: bool = False) -> Partition
     if isinstance(partitioner, type):
         partitioner = partitioner()
     if callable(getattr(partitioner, "partition", None)):
-        # A user's own object is checked as a function is, a subclass too.
+        # A user's own object is checked like a function, an instance of a subclass too.
         known = (DefaultPartitioner, RoundRobinPartitioner, CallablePartitioner)
         return partitioner if type(partitioner) in known else CallablePartitioner(partitioner.partition)
     if callable(partitioner):

@@ -1,7 +1,7 @@
 """``PendingRecord``: one record on its way in, and the future of its Delivery.
 
 Owns the record's parts and its future. It knows neither metadata nor memory: ``Admission`` keeps it in line. Java has
-no counterpart: there the calling thread is the one that waits.
+no counterpart: there the calling thread waits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class GivenRecord(NamedTuple):
 
 
 class RecordLine(Protocol):
-    """Where a record waits: ``Admission``."""
+    """The place where a record waits: ``Admission``."""
 
     def enter(self, record: PendingRecord, now: float) -> None:
         """The record takes its place."""
@@ -41,7 +41,7 @@ class RecordLine(Protocol):
         """Accept the record here and now, if its topic's policy lets it."""
 
     def why_not_at_once(self, record: PendingRecord) -> KafkaError:
-        """The error that says what the record would have to wait for."""
+        """The error that names the condition that the record would have to wait for."""
 
     def proceed(self, record: PendingRecord, now: float) -> None:
         """The record has been serialized."""
@@ -88,12 +88,12 @@ class PendingRecord(asyncio.Future[Delivery]):
         # Its wait
         self.is_serialized = True
         self.deadline = 0.0
-        # Since when it waits for its topic's metadata, and for room; None when it does not
+        # The times since which it waits for its topic's metadata, and for room; None when it does not wait
         self.metadata_since: float | None = None
         self.room_since: float | None = None
-        # When the time that its call gave it is over, in loop time
+        # The end of the time that its call gave it, in loop time
         self.own_deadline = math.inf
-        # The policy for it without room, where its call has given one; else its topic's holds
+        # The call's own overflow policy; without one the topic's holds
         self.overflow: str | None = None
 
     @property

@@ -1,14 +1,15 @@
-"""``RecordDeadlines``: records with a time of their own: ``delivery_timeout_ms`` or ``deadline()``.
-
-Owns which records these are, when the next one's time is over, and which deadline encloses a call; ``timed_calls`` has
-the calls. It knows neither batches nor queues: those that are overdue are handed on together. Kafka has one
+"""``RecordDeadlines``: records with a time of their own: ``delivery_timeout_ms`` or ``deadline()``. Owns the list of
+these records, the time at which the next one is overdue, and the deadline that encloses a call; ``timed_calls`` has
+the calls. It knows neither batches nor queues: overdue records are handed on together. Kafka has one
 ``delivery.timeout.ms`` for all records; franz-go's records may have a ``context`` with a deadline.
 
 Rules:
 
-- A record without a time of its own costs nothing here. One timer serves all, and there is none without records.
-- A record whose outcome came in time is forgotten when its time is over, or earlier, when as many others have come.
-- A deadline may let its records go meanwhile. That is looked up when their time is over: they have the rest then.
+- A record without a time of its own costs nothing here. One timer serves all records, and without records no timer
+  runs.
+- A record whose outcome came in time is forgotten when its time is over, or earlier, once as many others have come.
+- A deadline may let its records go meanwhile. That is looked up when their time is over: they then have the rest of
+  their own time.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ __all__ = [
 ]
 
 FIRST_PRUNE: Final = 1024
-"""Records are looked through for outcomes when so many have gathered, and then at each doubling."""
+"""Settled records are dropped when so many have gathered, and then at each doubling."""
 
 
 Accepted: TypeAlias = PendingRecord | Delivery | DeliveryList
@@ -47,14 +48,14 @@ class EnclosingDeadline(Protocol):
     """The part of a ``Deadline`` that the calls in its block use."""
 
     def ends_at(self, loop: asyncio.AbstractEventLoop) -> float:
-        """When it is over, in the time of ``loop``; infinity without a limit."""
+        """The time at which it is over, in the time of ``loop``; infinity without a limit."""
 
     def watched_by(self, deadlines: RecordDeadlines) -> None:
         """Records of ``deadlines`` have this deadline."""
 
     def later_end(self, loop: asyncio.AbstractEventLoop) -> float | None:
-        """The end of a record's time that was sent here, in the time of ``loop``, if one of the enclosing blocks has
-        let it go; infinity when all have. None when none has: then it is as it was.
+        """The new end of the time of a record sent here, in the time of ``loop``, if an enclosing block has let it go;
+        infinity if all have. None if no block has: the end is as it was.
         """
 
 
@@ -62,7 +63,7 @@ enclosing_deadline: ContextVar[EnclosingDeadline | None] = ContextVar("aiokafkap
 """The innermost ``deadline()`` block, open or not."""
 
 open_deadlines: Final[set[EnclosingDeadline]] = set()
-"""The blocks that are open in this process, of any thread: while there is none, no call looks for its own."""
+"""The blocks that are open in this process, of any thread: while no block is open, no call looks for its own."""
 
 
 class RecordDeadlines:
@@ -94,7 +95,7 @@ class RecordDeadlines:
             self.on_add(record, deadline)
 
     def expire_until(self, now: float) -> None:
-        """Hand on the records that are overdue at ``now``, without waiting for the timer."""
+        """Hand on the records that are overdue at ``now``, ahead of the timer."""
         overdue: list[Accepted] = []
         while self._heap and self._heap[0].deadline <= now:
             _, _, record, block, own = heapq.heappop(self._heap)
@@ -146,20 +147,20 @@ class RecordDeadlines:
 def accepted_of(
     records: Iterable[Accepted], expire: Callable[[PendingRecord], object]
 ) -> list[Delivery | DeliveryList]:
-    """End the wait of the records that are not accepted yet, by ``expire``; returns those that are."""
+    """End the wait of the records that are not accepted yet, by ``expire``; returns the accepted ones."""
     accepted: list[Delivery | DeliveryList] = []
     for record in records:
         if not isinstance(record, PendingRecord):
             accepted.append(record)
         elif not record.done():
             expire(record)
-        elif record.delivery is not None:  # the end of one before it may have had it accepted, or refused
+        elif record.delivery is not None:  # the end of an earlier record may have had it accepted, or refused
             accepted.append(record.delivery)
     return accepted
 
 
 def places_of(records: Iterable[Delivery | DeliveryList]) -> dict[ProduceRequestResult, Sequence[int]]:
-    """Where the records are that have no outcome: the results that they read, and their indexes there, each once."""
+    """The places of the records without an outcome: the results that they read, and their indexes there, each once."""
     places: dict[ProduceRequestResult, Sequence[int]] = {}
     for record in records:
         if isinstance(record, DeliveryList):
@@ -183,7 +184,7 @@ def places_of(records: Iterable[Delivery | DeliveryList]) -> dict[ProduceRequest
 class _Timed(NamedTuple):
     deadline: float
     number: int
-    """Keeps records apart that are due at the same time."""
+    """Orders records that are due at the same time."""
     record: Accepted
     block: EnclosingDeadline | None
     own: float

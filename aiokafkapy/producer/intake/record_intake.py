@@ -10,7 +10,7 @@ Rules:
   per record. A record that cannot go that way is given back as a ``PendingRecord``, which ``Admission`` takes in the
   same step, so that calls keep their order.
 - One check tells whether the producer may be used: the loop it is bound to is the running one. A producer that is not
-  started, closed, crashed or forked is bound to none; which of these it is matters only for the error.
+  started, closed, crashed or forked is bound to no loop; the difference matters only for the error.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ RECORD_COST: Final = 100
 STICKY: Final = UNKNOWN_PARTITION
 
 _NO_LOOP: Final = object()
-"""In the place of the event loop while there is none."""
+"""Stands for the event loop while the intake is bound to none."""
 _NO_STATE: Final = TopicState("")
-"""In the place of the last record's topic before there is one: it is never up to date."""
+"""Stands for the last record's topic before the first record: it is never up to date."""
 
 
 class RecordIntake:
     """The way in of one producer: bound to a runtime while the producer can be used.
 
-    ``why_unusable`` makes the error for a call while it cannot. ``unyielded`` counts the bytes that were accepted since
-    ``enqueue`` let others run. ``opening`` counts how often the gate was opened for a transaction: a call with many
-    records takes none into one that it did not begin in.
+    ``why_unusable`` makes the error for a call while it cannot. ``unyielded`` counts the bytes that were accepted
+    since ``enqueue`` let others run. ``opening`` counts the openings of the gate for a transaction: a call with many
+    records adds none to a transaction that it did not begin in.
     """
 
     __slots__ = (
@@ -97,8 +97,8 @@ class RecordIntake:
         self._runtime: IntakeRuntime = None  # type: ignore[assignment]
         self._now: Callable[[], float] = None  # type: ignore[assignment]
         self._appender: RecordAppender = None  # type: ignore[assignment]
-        # The topic of the last record, as it was given, and its state: of one that has left ``topics`` the cluster is
-        # None.
+        # The topic of the last record, as it was given, and its state, whose cluster is None once it has left
+        # ``topics``.
         self._last_topic = ""
         self._last_state = _NO_STATE
         self.unbind()
@@ -109,7 +109,7 @@ class RecordIntake:
         self._loop: object = runtime.loop
         self._bound_loop: object = runtime.loop
         self._now = runtime.now
-        # Empty once the runtime has ended, which is how its end is seen.
+        # Empty once the runtime has ended, which tells the intake of the end.
         self._topics = runtime.topics
         self._last_state = _NO_STATE
         self._appender = runtime.accumulator.appender
@@ -126,7 +126,7 @@ class RecordIntake:
         self._loop = _NO_LOOP
 
     def open_gate(self) -> None:
-        """Take records, of another transaction than those before."""
+        """Take records of a new transaction."""
         self.reopen_gate()
         self.opening += 1
 
@@ -135,17 +135,15 @@ class RecordIntake:
         self._loop = self._bound_loop
 
     def usable_runtime(self) -> IntakeRuntime:
-        """The runtime, when the producer can be used here and now; else raises why not."""
+        """The runtime, if the producer can be used here and now; else raises the error."""
         if running_loop() is not self._bound_loop or not self._runtime.is_bound:
             raise self._why_unusable()
         return self._runtime
 
     def accepting_runtime(self, opening: int | None = None) -> IntakeRuntime:
-        """As ``usable_runtime``, when it takes records, those of a call that began at this ``opening``; else raises why
-        not.
-        """
+        """As ``usable_runtime``, if it takes records of a call begun at this ``opening``; else raises the error."""
         if opening is not None and opening != self.opening:
-            # Before the gate is looked at: an event that shut it since is the matter of another transaction.
+            # Checked before the gate: an event that shut it since concerns another transaction.
             self.usable_runtime()
             raise IllegalStateError("the transaction that this call began in has ended without this record")
         if running_loop() is not self._loop:
@@ -153,16 +151,16 @@ class RecordIntake:
         return self.usable_runtime()
 
     def takes_records(self, opening: int) -> bool:
-        """False once ``accept`` would refuse them, on the loop that it is bound to."""
+        """False once ``accept`` would refuse records, on the loop that it is bound to."""
         return self._loop is not _NO_LOOP and opening == self.opening and self._runtime.is_bound
 
     def lets_through(self, topic: str) -> bool:
-        """False when the topic's records have to go one by one, for some are refused."""
+        """False when the topic's records must go one by one, for some are refused."""
         return True
 
     @property
     def shows_each_record(self) -> bool:
-        """True when code of the user's, a partitioner for example, is shown every record."""
+        """True when user code, a partitioner for example, sees every record."""
         return not self._is_sticky_without_key
 
     @property
@@ -182,7 +180,7 @@ class RecordIntake:
         """Append the record. One that cannot be appended yet is returned, to be given its place in line or refused in
         the same step: see ``admitted`` and ``not_admitted``.
 
-        Raises the error of a wrong argument, see ``arguments``, or why the producer cannot be used here and now.
+        Raises the error of a wrong argument, see ``arguments``, or of a producer that cannot be used here and now.
         """
         if running_loop() is not self._loop:
             raise self._why_unusable()
@@ -198,7 +196,7 @@ class RecordIntake:
         chosen = STICKY if partition is None else partition_of(state.topic, partition)
         if headers is not None:
             headers = headers_of(state.topic, headers)
-        original = None  # as they were given, where serializers made others of them
+        original = None  # as they were given, if serializers changed them
         if self._has_serializers:
             original = (key, value)
             key, value = self._serialize(state.topic, key, value)
@@ -230,7 +228,7 @@ class RecordIntake:
     # internals
 
     def _state_of(self, topic: object) -> TopicState:
-        """All that there is to know of a topic, up to date; the next record's is looked for in the same place first."""
+        """The topic's state, up to date; the next record looks for its topic in the same place first."""
         name = topic if type(topic) is str else topic_name(topic)
         state = self._topics.get(name)
         if state is None or state.cluster is None:
@@ -283,7 +281,7 @@ class RecordIntake:
             try:
                 value = serialize("value", self._value_serializer, topic, value)
             except BaseException:
-                discard(key)  # an async serializer's, that will not be awaited
+                discard(key)  # an async serializer's coroutine that will not be awaited
                 raise
         return key, value
 
@@ -299,7 +297,7 @@ class RecordIntake:
 
 
 class IntakeHolder:
-    """Has the intake, where compiled code finds it without a look-up; no class of its own can be generic there."""
+    """Has the intake where compiled code finds it without a look-up; a class of compiled code cannot be generic."""
 
     __slots__ = ("_intake",)
 

@@ -49,11 +49,11 @@ YIELD_AFTER: Final = 256 * 1024
 """Bytes accepted by ``enqueue`` before it lets others run, so that a tight loop starves no other task."""
 
 _open_deadlines = open_deadlines
-"""With its type, in the compiled form."""
+"""Has a C type in the compiled form."""
 
 
 class RecordSender(IntakeHolder, Generic[K, V]):
-    """Takes records, one a call, on the event loop that its intake is bound to."""
+    """Takes records, one per call, on the event loop that its intake is bound to."""
 
     __slots__ = ()
 
@@ -72,7 +72,7 @@ class RecordSender(IntakeHolder, Generic[K, V]):
         """Like ``send``, but wait only until the record is accepted; await the returned delivery for the outcome.
 
         Waits for room, metadata and an async serializer, ``max_block_ms`` at most, and lets others run now and then.
-        Where ``overflow``, the topic's or this call's own, drops the record, the delivery has failed.
+        If ``overflow``, the topic's or this call's own, drops the record, the delivery has failed.
 
         Raises those errors of ``send`` that come before the record is accepted: for wrong arguments,
         MetadataTimeoutError, BufferExhaustedError; the delivery raises the others. Cancelling the call before the
@@ -101,8 +101,8 @@ class RecordSender(IntakeHolder, Generic[K, V]):
         overflow: object,
         /,
     ) -> Delivery | PendingRecord:
-        """For ``send``: one call of compiled code, where it would have to find the intake and ask for deadlines. By
-        position only, for which compiled code need not look for names.
+        """For ``send``: one call of compiled code, which saves ``send`` the look-ups of the intake and of deadlines.
+        Its arguments are positional only, so that compiled code need not look for names.
         """
         intake = self._intake
         if delivery_timeout_ms is None and overflow is None and not _open_deadlines:
@@ -122,10 +122,10 @@ class RecordSender(IntakeHolder, Generic[K, V]):
         delivery_timeout_ms: int | None = None,
         overflow: CallOverflow | None = None,
     ) -> Delivery:
-        """As ``enqueue``, but never wait: raises BufferExhaustedError when there is no room, MetadataNotReadyError when
-        the topic is not known yet (await ``partitions_for(topic)`` first), IllegalStateError with an async serializer,
-        and the errors of ``send`` for wrong arguments. Where ``overflow``, the topic's or this call's own, drops
-        records, one is dropped instead of raising.
+        """As ``enqueue``, but never wait: raises BufferExhaustedError when there is no room, MetadataNotReadyError
+        when the topic is not known yet (await ``partitions_for(topic)`` first), IllegalStateError with an async
+        serializer, and the errors of ``send`` for wrong arguments. If ``overflow``, the topic's or this call's own,
+        drops records, one is dropped instead of raising.
         """
         intake = self._intake
         if delivery_timeout_ms is None and overflow is None and not _open_deadlines:
@@ -160,7 +160,7 @@ async def _finish(intake: RecordIntake, accepted: Delivery | PendingRecord) -> D
 
 
 def admitted_at_once(record: PendingRecord) -> Delivery:
-    """Have a record accepted that must not wait, where its topic drops records for want of room; else raise why not."""
+    """Have a record accepted that must not wait, if its topic drops records for want of room; else raise the error."""
     try:
         delivery = record.admission.append_at_once(record)
     except KafkaError as error:
@@ -173,14 +173,14 @@ def admitted_at_once(record: PendingRecord) -> Delivery:
 
 
 def not_admitted(record: PendingRecord) -> KafkaError:
-    """Refuse a record that has no place in line; returns why it would have had to wait."""
+    """Refuse a record that has no place in line; returns the error that names the missing condition."""
     error: KafkaError
     if record.is_serialized:
         error = record.admission.why_not_at_once(record)
     else:
         discard(record.key, record.value)
         error = IllegalStateError("send_nowait() cannot wait for an async serializer: await enqueue() or send()")
-    record.refuse(error.fresh())  # a copy: the one that is raised has a traceback, and its frames have the record
+    record.refuse(error.fresh())  # a copy: the raised error has a traceback, and its frames have the record
     return error
 
 

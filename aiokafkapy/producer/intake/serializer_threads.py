@@ -1,19 +1,20 @@
 """``ThreadedSerializer``: a serializer whose large records are made into bytes in a thread, beside the loop.
 
-Owns which records are large. Used where ``serialize_in_thread_above`` is set, and imported only then. Java has no
+Owns the estimate of a record's size. Used if ``serialize_in_thread_above`` is set, and imported only then. Java has no
 counterpart: its serializers run in the caller's thread.
 
 Rules:
 
-- Bytes, text and objects with ``nbytes`` tell their size beforehand. Of other data a topic's records of late do: one
-  that was large sends those after it to threads, until smaller ones have come for a while (each takes an eighth off).
+- Bytes, text and objects with ``nbytes`` tell their size beforehand. The size of other data is estimated from the
+  topic's recent records: a large one sends those after it to threads, until smaller ones have come for a while (each
+  takes an eighth off).
 - A record for a thread is an awaitable, as an async serializer's: the order of calls is kept, ``max_block_ms`` bounds
   the wait, and ``send_nowait``, which never waits, refuses it. The thread begins when it is awaited.
 - The thread is one of the loop's default executor, with the caller's context variables. A cancelled call leaves it to
   end by itself; its result is thrown away. The data must not be changed until the call returns. At the interpreter's
   end, when no thread can be started, the loop does it.
-- An exception of the serializer in a thread is raised to the caller as it would be on the loop, of any kind. A result
-  that is awaitable, of a serializer that is async itself, is awaited on the loop.
+- An exception of the serializer in a thread is raised to the caller as it would be on the loop, of any kind. An
+  awaitable result, of an async serializer, is awaited on the loop.
 
 A thread frees the loop only of work that releases the GIL: Python code does, each 5 ms; encryption, hashing and
 compression do; one call of a C encoder, as the standard library's ``json``, does not. Without a GIL everything does.
@@ -55,7 +56,7 @@ class ThreadedSerializer:
         return written
 
     def _note(self, topic: str, written: object) -> None:
-        """Remember how large a topic's records are."""
+        """Remember the size of a topic's records."""
         if not isinstance(written, (bytes, bytearray, memoryview)):
             return
         size = float(len(written))
@@ -66,7 +67,7 @@ class ThreadedSerializer:
 
 
 class _InThread:
-    """The bytes that a thread will have made; it begins when they are awaited."""
+    """The bytes, made by a thread that begins when they are awaited."""
 
     __slots__ = ("_data", "_note", "_serializer", "_topic")
 
@@ -85,7 +86,7 @@ class _InThread:
         # As a value: a future cannot have every error, a StopIteration for one.
         try:
             written, error = await asyncio.to_thread(_outcome, self._serializer, self._topic, self._data)
-        except RuntimeError:  # of the executor: the interpreter ends, and starts no thread any more
+        except RuntimeError:  # raised by the executor: the interpreter ends, and starts no thread any more
             written, error = _outcome(self._serializer, self._topic, self._data)
         if error is not None:
             raise error

@@ -1,19 +1,19 @@
-"""Calls with nothing but a topic and a value, in the shortest way, compiled: the twin of ``short_calls.py``.
+"""Calls with only a topic and a value, in the shortest way, compiled: the twin of ``short_calls.py``.
 
-Owns the way of a call from the interpreter to the intake, when it is of the plainest form: ``enqueue(topic, value)`` and
-``send_nowait(topic, value)``, both arguments by position, outside ``deadline()``. It decides nothing: all else goes on
-to the function as it was compiled, and so does all that waits.
+Owns the way of a call from the interpreter to the intake, when it is of the plainest form: ``enqueue(topic, value)``
+and ``send_nowait(topic, value)``, both arguments by position, outside ``deadline()``. It decides nothing: every other
+call, and every call that waits, goes on to the function as it was compiled.
 
 Rules:
 
 - Cython looks for nine arguments, takes a reference to each and lets go of it. Here the two are read where the
-  interpreter has them. A compiled function's entry is a pointer in its method table; ``shorten`` puts another one there,
-  so that name, signature and documentation, and being a coroutine function, stay what they are. Where a function has
-  another form than expected it stays as it is.
-- A compiled coroutine is three objects, two of which the cyclic collector is told of: its arguments, itself, and what
-  awaits it. ``EnqueueCall`` is all three in one. It keeps a coroutine's rules (PEP 492): nothing happens before it is
-  awaited, which may be done once; not to await it at all is warned of.
-- One that has to wait becomes a coroutine in the full sense: it delegates to one.
+  interpreter has them. A compiled function's entry is a pointer in its method table; ``shorten`` puts another pointer
+  there, so that the function keeps its name, signature and documentation, and remains a coroutine function. A function
+  of another form than expected stays as it is.
+- A compiled coroutine is three objects, two of which the cyclic collector tracks: its arguments, itself, and its
+  awaiter. ``EnqueueCall`` is all three in one. It keeps a coroutine's rules (PEP 492): nothing happens before it is
+  awaited; it may be awaited only once; a call that is never awaited causes a warning.
+- A call that has to wait delegates to a full coroutine.
 """
 
 cimport cython
@@ -34,7 +34,7 @@ cdef enum:
     ALL_BY_POSITION = 9
 
 cdef enum Sent:
-    # What the interpreter calls PySendResult
+    # The interpreter's PySendResult
     FAILED = -1
     RETURNED = 0
     YIELDED = 1
@@ -71,7 +71,7 @@ cdef extern from "Python.h":
 
 cdef set deadlines = open_deadlines
 
-# The functions as they were compiled, and the parts of theirs that are used here.
+# The functions as they were compiled, and the parts of them that are used here.
 cdef object enqueue_function = None
 cdef Entry enqueue_in_full = NULL
 cdef Entry send_nowait_in_full = NULL
@@ -114,7 +114,7 @@ cdef class EnqueueCall:
     cdef IntakeHolder _holder
     cdef object _topic
     cdef object _value
-    cdef object _rest  # what it waits for, as an iterator
+    cdef object _rest  # the awaited object, as an iterator
     cdef Stage _stage
 
     def __await__(self):
@@ -170,7 +170,7 @@ cdef class EnqueueCall:
 
     @property
     def cr_await(self):
-        """What it waits for."""
+        """The object that it awaits."""
         return self._rest
 
     def __repr__(self):
@@ -215,7 +215,7 @@ cdef object run_accept(PyObject *function, PyObject **arguments, Py_ssize_t coun
 
 
 cdef void warn_and_let_go(PyObject *call) noexcept:
-    """In the place of ``__dealloc__``, around which Cython puts away an error that is on its way, each time."""
+    """Replaces ``__dealloc__``, around which Cython saves and restores a pending error each time."""
     if (<EnqueueCall>call)._stage == NEW:
         PyObject_GC_UnTrack(call)  # it has no reference left, which the cyclic collector must not see
         warn_unawaited()
@@ -235,7 +235,7 @@ cdef void warn_unawaited() noexcept:
 
 
 cdef int send_into(EnqueueCall call, object value, PyObject **result) except -1:
-    """Go on with the call; what it returns or yields is left in ``result``."""
+    """Go on with the call; its returned or yielded object is left in ``result``."""
     cdef RecordIntake intake
     cdef object accepted, given
     result[0] = NULL
@@ -255,7 +255,7 @@ cdef int send_into(EnqueueCall call, object value, PyObject **result) except -1:
                 Py_INCREF(accepted)
                 result[0] = <PyObject *>accepted
                 return RETURNED
-            given = None  # its bytes are in the batch, or with what waits: they are not held twice
+            given = None  # its bytes are in the batch, or with the waiting record: they are not held twice
             call._rest = finish_enqueue(intake, accepted).__await__()
         call._stage = WAITING
     elif call._stage == ENDED:

@@ -1,7 +1,7 @@
 """Calls whose record has a time of its own: ``delivery_timeout_ms``, and the time of the ``deadline()`` around them.
 
-Owns how long such a record has, and the refusal of one that has no time left. It knows no timers: ``RecordDeadlines``
-has the records. Kafka has one ``delivery.timeout.ms`` for all records.
+Owns the time that such a record has, and the refusal of one that has no time left. It knows no timers:
+``RecordDeadlines`` has the records. Kafka has one ``delivery.timeout.ms`` for all records.
 
 Rule: with ``enable_gapless_guarantee`` a record has no time of its own, because those after it would fail with it.
 """
@@ -45,7 +45,8 @@ def accept_by_deadline(
 ) -> Delivery | PendingRecord:
     """As ``accept_within``, with the time of the enclosing ``deadline()`` when that is the shorter one.
 
-    Raises DeliveryTimeoutError when that is over. With ``enable_gapless_guarantee`` it is not the record's.
+    Raises DeliveryTimeoutError when that is over. With ``enable_gapless_guarantee`` the deadline does not limit the
+    record.
     """
     outer = enclosing_deadline.get()
     runtime = intake.accepting_runtime()
@@ -59,7 +60,7 @@ def accept_by_deadline(
 def accept_until(
     intake: RecordIntake, given: GivenRecord, delivery_timeout_ms: object, ends_at: float
 ) -> Delivery | PendingRecord:
-    """As ``accept_by_deadline``, where the enclosing one is over at ``ends_at``, in the time of the intake's loop."""
+    """As ``accept_by_deadline``, with the end of the enclosing one, ``ends_at``, in the time of the intake's loop."""
     if ends_at < math.inf and intake.accepting_runtime().config.enable_gapless_guarantee:
         ends_at = math.inf  # those behind it, which have time left, would fail with it
     if ends_at == math.inf:
@@ -80,8 +81,8 @@ def accept_until(
 
 
 def enclosing_end(topic: object, loop: asyncio.AbstractEventLoop) -> float:
-    """When the enclosing ``deadline()`` is over, in the time of ``loop``, for a record that crosses to it from another
-    thread; infinity without one. Raises DeliveryTimeoutError when it is over already.
+    """The end of the enclosing ``deadline()``, in the time of ``loop``, for a record that crosses to it from another
+    thread; infinity without one. Raises DeliveryTimeoutError if it is already over.
     """
     outer = enclosing_deadline.get()
     ends_at = math.inf if outer is None else outer.ends_at(loop)
@@ -96,7 +97,7 @@ def enclosing_end(topic: object, loop: asyncio.AbstractEventLoop) -> float:
 def _ending_at(
     deadlines: RecordDeadlines, accepted: Delivery | PendingRecord, deadline: float, own: float
 ) -> Delivery | PendingRecord:
-    """The record, whose time is over at ``deadline`` from now on: its ``own``, or that of the block around the call."""
+    """The record, whose time now ends at ``deadline``: its ``own``, or that of the block around the call."""
     if isinstance(accepted, PendingRecord):
         accepted.own_deadline = deadline
     deadlines.add(accepted, deadline, enclosing_deadline.get() if deadline < own else None, own)

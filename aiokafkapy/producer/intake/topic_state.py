@@ -24,15 +24,15 @@ class TopicState:
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
-        # The view of the cluster that the count is from; None once there is a newer one.
+        # The cluster view from which the count is; None once there is a newer one.
         self.cluster: Cluster | None = None
         self.partition_count = 0
-        # When the topic's expiry in the metadata must be moved on.
+        # The time at which the topic's expiry in the metadata must be renewed.
         self.renew_at = 0.0
         # The version of the metadata that is too old to refuse a record for want of a right.
         self.wait_beyond = -1
         self.waiting: deque[PendingRecord] | None = None
         # Calls other than records' that wait for the topic's metadata.
         self.askers = 0
-        # Raises for a time that the topic does not take, where that is known (``topic_limits``).
+        # Raises for a time stamp that the topic is known not to take (``topic_limits``).
         self.check_time: Callable[[int], object] | None = None

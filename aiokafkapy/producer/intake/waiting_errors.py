@@ -1,4 +1,5 @@
-"""The errors of records that wait to be accepted, or must not: for ``Admission``, and for the line of ``MockProducer``.
+"""The errors of records that wait to be accepted, or must not wait: for ``Admission``, and for the line of
+``MockProducer``.
 
 Owns the messages. It knows neither queues nor metadata. Kafka's counterpart is ``KafkaProducer.waitOnMetadata``, which
 raises them.

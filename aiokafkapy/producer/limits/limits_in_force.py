@@ -1,9 +1,9 @@
-"""``LimitsInForce``: the limits of topics, brought to where records are checked.
+"""``LimitsInForce``: brings the limits of topics to the places where records are checked.
 
 Owns the places where a topic's limits apply: the accumulator, whose batches they bound, and the topic's state, which
 checks the times that calls give. ``LimitsReader`` learns them. Java has no counterpart.
 
-Rule: a topic without limits costs a record nothing; one with limits costs it a look at the times that are given.
+Rule: a topic without limits costs a record nothing; one with limits costs it a look at its time stamp.
 """
 
 from __future__ import annotations
@@ -80,19 +80,19 @@ class LimitsInForce:
         self.reader.refused(topic)
 
     def known(self) -> dict[str, TopicLimits]:
-        """The limits that are known, by topic."""
+        """The known limits, by topic."""
         return self.reader.known()
 
     def on_metadata_update(self) -> None:
-        """There may be topics that were not there before."""
+        """There may be new topics."""
         self.reader.on_metadata_update()
 
     def abort(self) -> None:
-        """Ask nothing more. May be called again."""
+        """Stop asking. May be called again."""
         self.reader.abort()
 
     async def settled(self) -> None:
-        """Return when nothing of it runs any more."""
+        """Return when its tasks have ended."""
         await self.reader.settled()
 
     # internals

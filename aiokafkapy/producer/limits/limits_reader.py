@@ -1,9 +1,9 @@
 """``LimitsReader``: reads the limits of topics from DescribeConfigs, in the background, and hands it on.
 
-Owns the timer and the one task that asks; ``LimitsBook`` says about which topics and when, and ``apply`` gets the
-limits that were learnt. It knows neither batches nor records. Java's producer has no counterpart.
+Owns the timer and the one task that asks; ``LimitsBook`` decides about which topics to ask and when, and ``apply``
+gets the limits that were learnt. It knows neither batches nor records. Java's producer has no counterpart.
 
-Rules: nothing waits for it; one request at a time, to any broker, about many topics; without the right, or where no
+Rules: nothing waits for it; one request at a time, to any broker, about many topics; without the right, or if no
 broker has the API, there are no limits, and one event reports it; a failure here harms no record.
 
 Events: ``topic_limits.unavailable`` (debug; topic, error), ``topic_limits.acks_mismatch`` (warning; topic, problem).
@@ -82,22 +82,22 @@ class LimitsReader:
         return limits
 
     def refused(self, topic: str) -> None:
-        """A record, or a batch, of the topic was too large, or of the wrong time: look again."""
+        """A record, or a batch, of the topic was too large, or had a wrong time stamp: look again."""
         self.book.hurry(topic, self._loop.time())
         self._rearm()
 
     def known(self) -> dict[str, TopicLimits]:
-        """The limits that are known, by topic."""
+        """The known limits, by topic."""
         return self.book.known()
 
     def on_metadata_update(self) -> None:
-        """There may be topics that were not there before."""
+        """There may be new topics."""
         for topic in self.book.noticed(self._metadata.cluster.topics, self._loop.time()):
             self._apply(topic, None)
         self._rearm()
 
     def abort(self) -> None:
-        """Ask nothing more. May be called again."""
+        """Stop asking. May be called again."""
         self._is_over = True
         if self._timer is not None:
             self._timer.cancel()

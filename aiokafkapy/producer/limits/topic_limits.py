@@ -1,4 +1,4 @@
-"""The limits of a topic, from its configuration, and when that has to be read again.
+"""The limits of a topic, from its configuration, and the times at which that is read again.
 
 ``TopicLimits`` are the figures of one topic, ``LimitsBook`` those of all topics in use, with the time at which each is
 due. It sends nothing and knows no clock: ``now`` is an argument. Java's producer has no counterpart: it hears of a
@@ -6,7 +6,7 @@ limit when a broker refuses a batch.
 
 Rules:
 
-- A figure is used for ``max_age`` at most, ``metadata_max_age_ms``, and is read again before that, so a record that a
+- A figure is used for ``max_age`` (``metadata_max_age_ms``) at most, and is read again before that, so a record that a
   raised limit allows is refused for at most that long. A refusal, by us or by a broker, has it read again at once, and
   a topic that was recreated loses its figures.
 - Only a record that a broker is sure to refuse is refused: its clock may differ from ours, and a record may wait before
@@ -62,7 +62,7 @@ _NEVER: Final = float("inf")
 
 
 class TopicLimits(NamedTuple):
-    """The limits of a topic; None where its configuration does not say, or sets no bound. ``until`` is loop time: the
+    """The limits of a topic; None if its configuration does not say, or sets no bound. ``until`` is loop time: the
     figures may be used before. ``read_at`` is loop time too.
     """
 
@@ -79,13 +79,13 @@ class TopicLimits(NamedTuple):
 
     @property
     def bounds_times(self) -> bool:
-        """True when a record may be refused for its time."""
+        """True when a record may be refused for its time stamp."""
         has_bound = self.timestamp_before_max_ms is not None or self.timestamp_after_max_ms is not None
         return has_bound and not self.uses_log_append_time
 
 
 def limits_of(entries: Iterable[tuple[str, str | None]], now: float, max_age: float) -> TopicLimits:
-    """The limits that these options of a topic are, by Kafka's names; a value that is not a number sets no limit."""
+    """The limits in these options of a topic, by Kafka's names; a value that is not a number sets no limit."""
     values = {name: value for name, value in entries if value is not None}
     either = _bound(values.get("message.timestamp.difference.max.ms"))
     before = values.get("message.timestamp.before.max.ms")
@@ -135,7 +135,7 @@ def time_error(
 
 
 class LimitsBook:
-    """The topics in use, and the limits that are known of each."""
+    """The topics in use, and the known limits of each."""
 
     def __init__(self, max_age: float, backoff: ExponentialBackoff) -> None:
         """``max_age`` in seconds, LEAST_INTERVAL at least; ``backoff`` is that after a question that failed."""
@@ -151,18 +151,18 @@ class LimitsBook:
         return found.limits
 
     def hurry(self, topic: str, now: float) -> None:
-        """Something of the topic was refused: its figures may have changed."""
+        """A record or batch of the topic was refused: its figures may have changed."""
         found = self._topics.get(topic)
         if found is not None and not found.is_off and not found.is_asked:
             found.due_at = min(found.due_at, max(now, found.asked_at + LEAST_INTERVAL))
 
     def next_due(self) -> float:
-        """When ``take_due`` may have something to give, or infinity."""
+        """The time at which ``take_due`` may have topics to return, or infinity."""
         return min((topic.due_at for topic in self._topics.values() if not topic.is_asked), default=_NEVER)
 
     def take_due(self, now: float, is_known: Callable[[str], bool]) -> list[str]:
-        """The topics to ask about now, in one request. Those that the cluster does not have, or that are in use no
-        longer, are left out until ``noticed`` or ``use`` names them again.
+        """The topics to ask about now, in one request. Topics that the cluster does not have, or that are no longer in
+        use, are left out until ``noticed`` or ``use`` names them again.
         """
         due: list[str] = []
         horizon = now + GATHERED * self.max_age
@@ -181,8 +181,8 @@ class LimitsBook:
         return due
 
     def noticed(self, topics: Mapping[str, TopicMetadata], now: float) -> list[str]:
-        """The cluster has these topics: those that waited for it are due. Returns those that were recreated, whose
-        limits are forgotten.
+        """The cluster has these topics: those that waited for that are due. Returns the recreated ones, whose limits
+        are forgotten.
         """
         anew = []
         for name, topic in self._topics.items():
@@ -217,7 +217,7 @@ class LimitsBook:
         return True
 
     def known(self) -> dict[str, TopicLimits]:
-        """The limits that are known, by topic."""
+        """The known limits, by topic."""
         return {name: topic.limits for name, topic in self._topics.items() if topic.limits is not None}
 
 

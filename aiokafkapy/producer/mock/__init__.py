@@ -1,7 +1,7 @@
 """``MockProducer``: a ``KafkaProducer`` that keeps its records and sends nothing, for tests of the code that sends.
 
-Kafka's counterpart has the same name (``org.apache.kafka.clients.producer.MockProducer``). It is for tests of a service
-whose record fails, or is late; ``DevBroker`` is for all the rest, since there the producer is the real one.
+Kafka's counterpart has the same name (``org.apache.kafka.clients.producer.MockProducer``). It is for tests of a
+service whose record fails, or is late; ``DevBroker`` is for all other tests, since there the producer is the real one.
 ``aiokafkapy.testing`` exports it for an application's tests.
 """
 

@@ -41,7 +41,7 @@ class MockIntake(InterceptedIntake):
     def __init__(
         self, config: ProducerConfig, interceptors: ProducerInterceptors, why_unusable: Callable[[], KafkaError]
     ) -> None:
-        # Under names of their own: those of a compiled base are not seen from here.
+        # Under separate names: the fields of a compiled base cannot be read from here.
         self.serializers = dict(zip(("key", "value"), new_serializers(config), strict=True))
         self.interceptors = interceptors
         InterceptedIntake.__init__(
@@ -67,7 +67,7 @@ class MockIntake(InterceptedIntake):
             return InterceptedIntake.accept(self, topic, value, key, partition, timestamp_ms, headers)
         self.accepting_runtime()
         if isinstance(headers, Iterator):
-            headers = materialized(topic, headers)  # it is read here, where its error is one of the record's
+            headers = materialized(topic, headers)  # it is read here, so that its error is the record's
         return self.accept_intercepted(topic, value, key, partition, timestamp_ms, headers)
 
     def accept_intercepted(
@@ -110,6 +110,6 @@ class MockIntake(InterceptedIntake):
             try:
                 value = serialize("value", self.serializers["value"], topic, value)
             except BaseException:
-                discard(key)  # an async serializer's, that will not be awaited
+                discard(key)  # an async serializer's coroutine that will not be awaited
                 raise
         return key, value

@@ -1,9 +1,9 @@
 """``MockLine``: the records of a ``MockProducer`` that cannot be accepted yet, in call order.
 
-Owns their places, and which topics and partitions there are. A record waits for an async serializer, its own or that of
-one before it of its topic, and for nothing else: there is always room, and a topic that the cluster does not have
-will not come, so that its records are refused at once, with the error that the producer has after ``max_block_ms``.
-Ours is ``Admission``; Java has no counterpart.
+Owns their places, and the set of topics and partitions. A record waits only for an async serializer, its own or that
+of an earlier record of its topic: there is always room, and a topic that the cluster lacks will not come, so that its
+records are refused at once, with the error that the producer has after ``max_block_ms``. The producer's counterpart is
+``Admission``; Java has none.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ Append = Callable[[PendingRecord, ProducerRecord, TopicPartition], Delivery]
 
 
 class MockTopics:
-    """The topics and partitions there are: of a cluster, of a mapping to numbers, or, with None, any with one."""
+    """The topics and their partitions: of a cluster, of a mapping to numbers, or, with None, any topic with one
+    partition.
+    """
 
     def __init__(self, cluster: Cluster | Mapping[str, int] | None) -> None:
         self._makes_any = cluster is None
@@ -62,7 +64,7 @@ class MockLine:
 
     @property
     def waiting(self) -> int:
-        """How many records wait."""
+        """The number of waiting records."""
         return len(self._waiting)
 
     def snapshot(self) -> list[PendingRecord]:
@@ -137,7 +139,7 @@ class MockLine:
                 if error is None:
                     record.accept(self._accepted(record))
                     continue
-            except Exception as failure:  # of this record alone; the next goes on
+            except Exception as failure:  # the error is this record's alone; the next goes on
                 error = failure
             if isinstance(error, KafkaError):
                 self.on_refusal(error)

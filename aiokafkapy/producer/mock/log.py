@@ -2,7 +2,7 @@
 ``completions``.
 
 Owns the records in the order in which they were accepted, their offsets and their outcomes. It knows no event loop and
-no arguments; whether a transaction is open is its caller's to say.
+no arguments; its caller says whether a transaction is open.
 
 Rules: a record without an outcome is completed in the order of acceptance; an offset is given with success, so that a
 record that failed takes none, as in a partition's log; records after a cut, which belong to the transaction after the
@@ -23,7 +23,7 @@ from ..transactional.group_offsets import OffsetToCommit
 __all__ = ["GroupOffsets", "MockLog", "SentRecord"]
 
 GroupOffsets = dict[str, dict[TopicPartition, OffsetToCommit]]
-"""A transaction's offsets, by group."""
+"""The offsets of a transaction, by group."""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,12 +56,12 @@ class MockLog:
         self.uncommitted: list[SentRecord] = []
         """The records of the open transaction."""
         self.next: list[SentRecord] = []
-        """Of the transaction after it, while it is being committed."""
+        """The records of the transaction after it, while it is being committed."""
         self._incomplete: deque[SentRecord] = deque()
         self._offsets: dict[TopicPartition, int] = {}
         self.uncommitted_offsets: GroupOffsets = {}
         self.offsets: list[GroupOffsets] = []
-        """Of the committed transactions that had some."""
+        """The offsets of the committed transactions that had any."""
         self.accepted = self.delivered = self.failed = 0
 
     @property
@@ -79,7 +79,7 @@ class MockLog:
         self._incomplete.append(sent)
 
     def complete_next(self, error: BaseException | None = None) -> bool:
-        """Give the oldest record without an outcome its outcome; False when there is none."""
+        """Give the oldest record without an outcome its outcome; False without such a record."""
         if not self._incomplete:
             return False
         self._settle(self._incomplete.popleft(), error)
@@ -97,7 +97,7 @@ class MockLog:
             self._settle(sent, error)
 
     def fail_if(self, is_meant: Callable[[TopicPartition], bool], make_error: Callable[[SentRecord], Exception]) -> int:
-        """Fail the records without an outcome of these partitions; returns how many there were."""
+        """Fail the records without an outcome of these partitions; returns their number."""
         meant = [each for each in (*self._incomplete, *self.next) if is_meant(each.topic_partition)]
         for sent in meant:
             self._take(sent)
@@ -105,7 +105,7 @@ class MockLog:
         return len(meant)
 
     def fail_next(self, error: BaseException) -> None:
-        """Fail the records after a cut: their transaction will not be."""
+        """Fail the records after a cut: their transaction will not begin."""
         for sent in self.next:
             sent.error = error
             self.failed += 1

@@ -1,12 +1,11 @@
-"""``MockProducer``: the face. It is a ``KafkaProducer``, so that code which takes one takes it.
-
-Owns the calls of a test beside the producer's own. ``MockRuntime`` is behind those.
+"""``MockProducer``: the face. It is a ``KafkaProducer``, so that code which takes one takes it. Owns the calls for
+tests beside the producer's own, which ``MockRuntime`` serves.
 
 Rules:
 
 - Arguments, serializers, interceptors, the partitioner, states and errors are the producer's own.
-- Without a key, a partition and a partitioner of the user's, a record goes to partition 0, as in Java.
-- Records have no time-outs but those of their own calls, and no clock is looked at otherwise.
+- Without a key, a partition and a user's partitioner, a record goes to partition 0, as in Java.
+- Records have no time-outs but those of their own calls, and no other code reads a clock.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ class MockProducer(KafkaProducer[K, V]):
         return sorted(found, key=lambda record: record.partition)  # calls of a partition are in order of offset
 
     def consumer_group_offsets_history(self) -> list[GroupOffsets]:
-        """The offsets of each committed transaction that had some, by group and partition."""
+        """The offsets of each committed transaction that had any, by group and partition."""
         return list(self._log.offsets)
 
     def uncommitted_offsets(self) -> GroupOffsets:
@@ -119,11 +118,11 @@ class MockProducer(KafkaProducer[K, V]):
     # outcomes
 
     def complete_next(self) -> bool:
-        """Deliver the oldest record without an outcome; False when there is none."""
+        """Deliver the oldest record without an outcome; False without such a record."""
         return self._log.complete_next()
 
     def error_next(self, error: Exception) -> bool:
-        """Fail the oldest record without an outcome; False when there is none. In a transaction it counts as any
+        """Fail the oldest record without an outcome; False without such a record. In a transaction it counts as any
         record's error: no commit is possible any more, or, with a fatal one, nothing but ``close``.
         """
         if not isinstance(error, Exception):
@@ -141,7 +140,7 @@ class MockProducer(KafkaProducer[K, V]):
         transaction.fail(error)
         self._log.complete_all(error)
 
-    # how it stands
+    # state
 
     @property
     def flushed(self) -> bool:

@@ -72,7 +72,7 @@ class MockFailures:
             raise error.fresh() if isinstance(error, KafkaError) else error
 
     def clear(self) -> None:
-        """Nothing is raised any more."""
+        """Raise no errors any more."""
         for field in fields(self):
             setattr(self, field.name, None)
 
@@ -91,7 +91,7 @@ class MockTransaction(Transaction):
         return True
 
     def begin(self) -> None:
-        """As ``Transaction.begin``, unless it is to fail."""
+        """As ``Transaction.begin``, unless a test has set its error."""
         self._failures.raise_for("begin_transaction")
         super().begin()
 
@@ -184,7 +184,7 @@ class MockRuntime:
         self._auto_complete = auto_complete
         self._is_closed = False
         self._instance_id = uuid4()
-        # In the places of the producer's own
+        # Stand for the producer's own parts
         self.topics: dict[str, Any] = {}
         self.accumulator = _Accumulator(log.fail_next)
         self.admission = MockLine(topics, partitioner, self.max_block, self._append)
@@ -306,7 +306,7 @@ class MockRuntime:
             self.transactions.abandon()
 
     def take_back(self, records: Sequence[Delivery | DeliveryList]) -> int:
-        """As ``ProducerRuntime.take_back``: none leaves, because all that is here counts as sent."""
+        """As ``ProducerRuntime.take_back``: none leaves, because every record here counts as sent."""
         return 0
 
     # internals

@@ -1,5 +1,5 @@
 """Outcomes of batches and requests come in; observers, metrics by place, and records' timings go out.
 
-Nothing here decides anything. With no option that asks for it, nothing of this room is made. Kafka's counterpart is
+Nothing here decides anything. Without an option that asks for it, no part of this room is made. Kafka's counterpart is
 ``SenderMetricsRegistry`` with the sensors of ``Selector``.
 """

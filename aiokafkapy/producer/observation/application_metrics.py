@@ -1,6 +1,6 @@
 """An application's own metrics, pushed to brokers with the producer's (KIP-1076).
 
-Owns their names, and the asking for their values. It knows neither brokers nor subscriptions: ``TelemetrySender``
+Owns their names, and the calls for their values. It knows neither brokers nor subscriptions: ``TelemetrySender``
 pushes those that are subscribed to. Kafka's counterpart is ``KafkaProducer.registerMetricForSubscription``.
 
 Rules: a value is asked for at each push, on the event loop; one that cannot be obtained is left out of that push, told
@@ -32,7 +32,7 @@ _log: Final = RateLimitedLogger(get_logger(__name__))
 
 
 class ApplicationMetric(NamedTuple):
-    """One metric of the application's. ``is_total``: it only grows."""
+    """One metric of the application. ``is_total``: it only grows."""
 
     value: Callable[[], float]
     is_total: bool
@@ -59,12 +59,12 @@ def register_metric(
 
 
 def unregister_metric(registered: Registered, name: str, attributes: Mapping[str, str] | None) -> bool:
-    """Take a metric out; False when there was none."""
+    """Take a metric out; False if there was no such metric."""
     return registered.pop(_key(name, attributes), None) is not None
 
 
 def application_points(registered: Registered) -> Iterable[MetricPoint]:
-    """The metrics' points now, without times."""
+    """The current points of the metrics, without times."""
     for (name, attributes), metric in list(registered.items()):
         try:
             number = float(metric.value())

@@ -1,7 +1,6 @@
-"""The events of batches, for observers, and the times that a delivered record tells of itself.
-
-The Sender's side says of each batch that it is about to have its outcome; one function for each that there is. Knows
-neither requests nor answers. Java has no counterpart; its sensors are fed from ``Sender`` itself.
+"""The events of batches, for observers, and the times in a delivered record's metadata. The Sender's side reports each
+batch that is about to have its outcome; there is one function for each outcome. Knows neither requests nor answers.
+Java has no counterpart; its sensors are fed from ``Sender`` itself.
 
 Rules: called before the batch has its outcome, once for each; nothing raises, not even for an observer that does.
 """
@@ -26,7 +25,7 @@ class BatchWatcher(Protocol):
     """The events of the Sender's side: ``BatchWatch``, or a ``PassingWatch`` before it."""
 
     def answered(self, node_id: int, throttled: float) -> None:
-        """This broker's answer is handled next; it asks to be left alone for so many seconds."""
+        """This broker's answer is handled next; the broker throttles us for so many seconds."""
 
     def completed(self, batch: ProducerBatch, base_offset: int, now: float) -> None:
         """The broker has the batch."""
@@ -36,7 +35,7 @@ class BatchWatcher(Protocol):
 
 
 class BatchWatch:
-    """Watches the batches of one producer. The records of those that a ``PhaseTimer`` has seen have their timing."""
+    """Watches the batches of one producer. The records of batches that a ``PhaseTimer`` has seen have their timing."""
 
     __slots__ = ("_clock", "_node_id", "_tell", "_throttled")
 
@@ -48,7 +47,7 @@ class BatchWatch:
         self._throttled = 0.0
 
     def answered(self, node_id: int, throttled: float) -> None:
-        """This broker's answer is handled next; it asks to be left alone for so many seconds."""
+        """This broker's answer is handled next; the broker throttles us for so many seconds."""
         self._node_id = node_id
         self._throttled = throttled
 
@@ -93,13 +92,13 @@ class BatchWatch:
 
 
 class PassingWatch:
-    """Stands before another watch, if there is one, and passes all on to it: a base for those that look themselves."""
+    """Stands before another watch, if any, and passes all events on to it: a base for watches that look themselves."""
 
     def __init__(self, then: BatchWatcher | None) -> None:
         self._then = then
 
     def answered(self, node_id: int, throttled: float) -> None:
-        """This broker's answer is handled next; it asks to be left alone for so many seconds."""
+        """This broker's answer is handled next; the broker throttles us for so many seconds."""
         if self._then is not None:
             self._then.answered(node_id, throttled)
 
@@ -115,7 +114,7 @@ class PassingWatch:
 
 
 def _attempts(batch: ProducerBatch) -> int:
-    """How often it was sent; the attempt that is under way counts."""
+    """The number of attempts, the one under way included."""
     return batch.attempts + (batch.state is BatchState.IN_FLIGHT)
 
 

@@ -1,9 +1,9 @@
 """``Observation``: the observers of one started producer, as its options have them.
 
 Makes the observers' dispatcher once, with our own metrics by topic among the observers, a watch for each place that
-tells of something, and the counts of each node. Java has no counterpart; ``Metrics`` with its reporters is the nearest.
+reports events, and the counts of each node. Java has no counterpart; ``Metrics`` with its reporters is the nearest.
 
-Rule: a part that no option asks for is None, so that the places that would tell pay for one test.
+Rule: a part that no option asks for is None, so that the places that would report pay for one test.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Observation:
             self.batch_watch = BatchWatch(self.observers, clock)
 
     def client_watch(self) -> ClientWatch | None:
-        """A watch for one network client; None when nobody is to be told."""
+        """A watch for one network client; None without observers."""
         tap = WireTap.from_environment()
         return ClientWatch(self.observers, tap) if self._has_observers or tap is not None else None
 
     def count_nodes(self, client: NetworkClient) -> None:
-        """Count the client's requests by node, where the options ask for it."""
+        """Count the client's requests by node, if the options ask for it."""
         client.traffic.by_node = self.node_traffic
 
     def tap(self, tap: WireTap, client: NetworkClient) -> None:

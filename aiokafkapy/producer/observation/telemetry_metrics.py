@@ -35,7 +35,7 @@ _OURS: Final = frozenset(
         "spool-records",
     }
 )
-"""Of ``metrics()``: Kafka's producer has no metric of this name, or means something else by it."""
+"""Names in ``metrics()`` that Kafka's producer does not have, or uses with another meaning."""
 _OURS_OF_NODES: Final = "requests-in-flight-limit"
 """The same of ``node_metrics()``."""
 

@@ -5,9 +5,9 @@ Owns the numbers. It knows no partition and reads the clock that it is given. Ka
 
 Rules:
 
-- A batch counts each time that it goes into a request, one that is split afterwards too, as in ``SenderMetrics``: the
-  sums over all topics are the producer's numbers. Its errors count when it has its outcome, which an observer is told.
-- There are at most ``most`` topics, the first that were sent to; the others are summed up as ``OTHER_TOPICS``, so that
+- A batch counts each time that it goes into a request, even if it is split afterwards, as in ``SenderMetrics``: the
+  sums over all topics are the producer's numbers. Its errors count when it has its outcome, which observers hear of.
+- There are at most ``most`` topics, the first ones with records; the others are summed up as ``OTHER_TOPICS``, so that
   the sums over all topics are right and a program with a topic for each customer stays small.
 - Averages and rates look at the last one to two windows of 30 s.
 """
@@ -23,7 +23,7 @@ from ...observability.window import Window
 __all__ = ["OTHER_TOPICS", "TopicMetrics"]
 
 OTHER_TOPICS: Final = "*"
-"""In the place of a topic's name; no topic can be called like that."""
+"""Stands for a topic's name; no topic can be called like that."""
 
 
 class TopicMetrics(Observer):

@@ -1,5 +1,3 @@
-"""The options of a producer: how they are declared, their values, and which of them contradict each other.
-
-What a caller gave comes in, checked values go out; ``producer.config`` makes a pydantic model of them. Kafka's
-counterpart is ``ProducerConfig``.
+"""The options of a producer: their declarations, their values, and their contradictions. A caller's options come in,
+checked values go out; ``producer.config`` makes a pydantic model of them. Kafka's counterpart is ``ProducerConfig``.
 """

@@ -1,4 +1,4 @@
-"""``AUTO``: an option's value where the producer itself chooses, and goes on choosing.
+"""``AUTO``: an option's value with which the producer itself chooses, and goes on choosing.
 
 Owns the word: the options take it, and the parts that choose look for it. Java has none.
 """

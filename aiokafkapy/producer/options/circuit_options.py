@@ -1,4 +1,4 @@
-"""``CircuitBreaker``: when deliveries that keep failing make calls fail at once.
+"""``CircuitBreaker``: the option by which deliveries that keep failing make calls fail at once.
 
 Owns the names of these options and their checks; ``ProducerConfig.circuit_breaker`` has them, and ``circuits`` keeps to
 them. Knows no producer. Java's producer has no counterpart: its calls fill the buffer, and each record waits out

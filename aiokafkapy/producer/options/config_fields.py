@@ -1,4 +1,4 @@
-"""The options of the producer, as they are declared, and what becomes of those that are left out.
+"""The declarations of the producer's options, and the defaults of those that are left out.
 
 Extends ``ClientConfigFields`` with the options of Kafka's ``ProducerConfig``: its names with dots as underscores, its
 defaults, except for ``linger_ms`` (None adapts), ``batch_size`` (131,072: buffers grow as they fill) and
@@ -51,7 +51,7 @@ else:
 __all__ = ["ProducerConfigFields"]
 
 MOST_IN_FLIGHT: Final = 16
-"""Requests with ``max_in_flight_requests_per_connection="auto"``, where nothing else bounds them."""
+"""Requests with ``max_in_flight_requests_per_connection="auto"``, if nothing else bounds them."""
 
 _GZIP: Final = Compression.GZIP.level_bounds
 _LZ4: Final = Compression.LZ4.level_bounds
@@ -345,12 +345,12 @@ class ProducerConfigFields(ClientConfigFields):
 
     @property
     def compression(self) -> Compression:
-        """The codec; with ``auto`` the one to begin with."""
+        """The codec; with ``auto`` the first one."""
         return Compression.NONE if self.compression_type == AUTO else Compression.for_name(self.compression_type)
 
     @property
     def chooses_codecs(self) -> bool:
-        """True when the codec of any topic is chosen as it goes."""
+        """True when the codec of any topic is chosen at run time."""
         return AUTO in (self.compression_type, *(options.compression_type for options in self.topics.values()))
 
     @property
@@ -398,7 +398,7 @@ class ProducerConfigFields(ClientConfigFields):
 
     @classmethod
     def normalized_for_producer(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """The options as they are meant, those that were left out too."""
+        """The effective options, those that were left out too."""
         values = dict(values)
         if "acks" in values:
             acks = str(values["acks"]).strip().lower()

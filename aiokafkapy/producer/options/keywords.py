@@ -1,6 +1,6 @@
 """The keyword options of ``KafkaProducer(...)``, for type checkers and editors, which then find misspellings.
 
-Owns names and types only, and is imported by nothing at run time; ``ProducerConfig`` checks values, and has the
+Owns names and types only, and is not imported at run time; ``ProducerConfig`` checks values, and has the
 defaults and descriptions. A test holds the two equal. Java has no counterpart: its options are strings in a map.
 """
 

@@ -1,4 +1,4 @@
-"""The longest that a batch gathers where no number in ``linger_ms`` says so.
+"""The longest that a batch gathers if ``linger_ms`` is not a number.
 
 Owns these two numbers: the options name them, and the accumulator, which knows no options, keeps them. Java has none.
 """

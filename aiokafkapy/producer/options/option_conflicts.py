@@ -1,6 +1,6 @@
 """Options of the producer that contradict one another, and their remedies.
 
-Owns these conflicts and their words; ``config_fields`` has what the options are. Kafka's counterpart is
+Owns these conflicts and their words; ``config_fields`` declares the options. Kafka's counterpart is
 ``ProducerConfig.postProcessAndValidateIdempotenceConfigs``.
 """
 
@@ -105,7 +105,7 @@ def check_conflicts(config: CheckedOptions) -> None:
 
 
 def overflow_policies(config: CheckedOptions) -> set[str]:
-    """What is done without room, of the producer and of topics."""
+    """The overflow policies of the producer and of topics."""
     own = {options.overflow for options in config.topics.values() if options.overflow is not None}
     return {config.overflow, *own}
 
@@ -124,7 +124,7 @@ def idempotence_conflict(values: Mapping[str, object]) -> str | None:
 
 
 def conflict_of_auto(acks: object, in_flight: object) -> str | None:
-    """Why requests in flight cannot adapt; None if they can, or are not to."""
+    """The reason why requests in flight cannot adapt; None if they can, or need not."""
     if acks == 0 and in_flight == AUTO:
         return (
             "max_in_flight_requests_per_connection='auto' contradicts acks=0: there are no answers whose time could be "
@@ -134,7 +134,7 @@ def conflict_of_auto(acks: object, in_flight: object) -> str | None:
 
 
 def conflict_of_priority(given_percent: int | None, topics: Collection[str]) -> str | None:
-    """Why the share for these topics with priority has no effect; None if it has, or none was given."""
+    """The reason why the share for these topics with priority has no effect; None if it has one, or was not given."""
     if given_percent is not None and not topics:
         return (
             f"priority_reserve_percent={given_percent} has no effect without a topic that has "
@@ -144,7 +144,7 @@ def conflict_of_priority(given_percent: int | None, topics: Collection[str]) -> 
 
 
 def conflict_of_taking_back(takes_back: bool, *, is_gapless: bool) -> str | None:
-    """Why a cancelled call may not take its records back; None if it may, or is not to."""
+    """The reason why a cancelled call may not take its records back; None if it may, or need not."""
     if takes_back and is_gapless:
         return (
             "cancel_takes_back=True contradicts enable_gapless_guarantee=True: records taken back would leave gaps; "
@@ -179,7 +179,7 @@ def _check_idempotence(config: CheckedOptions) -> None:
 
 
 def _check_times(config: CheckedOptions) -> None:
-    least = min(config.effective_linger_ms + config.request_timeout_ms, MAX_INT)  # as Java: nothing is longer
+    least = min(config.effective_linger_ms + config.request_timeout_ms, MAX_INT)  # as in Java: no duration is longer
     if config.delivery_timeout_ms < least:
         raise ConfigurationError(
             f"delivery_timeout_ms={config.delivery_timeout_ms} is less than linger_ms + request_timeout_ms = "

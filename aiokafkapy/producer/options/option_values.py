@@ -47,7 +47,7 @@ def gzip_level(value: int) -> int:
 
 _BYTES_SERIALIZERS: Final = ("ByteArraySerializer", "ByteBufferSerializer", "BytesSerializer")
 _STRING_SERIALIZER: Final = "StringSerializer"
-"""Kafka's own serializers, in ``org.apache.kafka.common.serialization``, that do what is done here."""
+"""Kafka's own serializers, in ``org.apache.kafka.common.serialization``, with the same function as ours."""
 _KAFKAS_SERIALIZERS: Final = "org.apache.kafka.common.serialization."
 _ROUND_ROBIN_CLASS: Final = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
 
@@ -69,14 +69,14 @@ def callable_or_none(value: object) -> Callable[..., object] | None:
 
 
 def kind_of_linger(value: object) -> str:
-    """The part of the option's union that a value is for."""
+    """The member of the option's union that a value belongs to."""
     if value is None:
         return "none"
     return "auto" if value == AUTO else "number"
 
 
 def kind_of_in_flight(value: object) -> str:
-    """The part of the option's union that a value is for."""
+    """The member of the option's union that a value belongs to."""
     return "auto" if value == AUTO else "number"
 
 

@@ -1,7 +1,6 @@
-"""``StrictOptions``: what classes of options that are values of one option have in common.
-
-Owns how such options are checked, and how they are read from a mapping or JSON; the classes have the options. Kafka's
-producer has no counterpart: its options are flat.
+"""``StrictOptions``: the base of classes of options that are the value of one option. Owns the checks of such options,
+and their reading from a mapping or JSON; the classes have the options. Kafka's producer has no counterpart: its
+options are flat.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ __all__ = ["StrictOptions", "json_of", "options_of"]
 
 
 class StrictOptions(BaseModel):
-    """Immutable options, whose types are taken as they are; raises ConfigurationError for values that make no sense."""
+    """Immutable options, whose types are not converted; raises ConfigurationError for values that make no sense."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -36,7 +35,7 @@ class StrictOptions(BaseModel):
 
     @classmethod
     def why_unknown(cls, name: str) -> str:
-        """What is wrong with a name that is not one of these options: the end of a sentence that begins with it."""
+        """The error text for a name that is not an option: the end of a sentence that begins with the name."""
         return f"is not an option of {cls.__name__}: write one of {', '.join(cls.model_fields)}"
 
 

@@ -2,11 +2,11 @@
 
 Owns the names of these options and their checks; ``ProducerConfig.topics`` has them by topic, and combines them with
 the others. It knows no producer. Kafka's producer has no counterpart: librdkafka's topic configuration and franz-go's
-``ProducerBatchMaxBytesFn`` are.
+``ProducerBatchMaxBytesFn`` are the nearest.
 
-Rules: an option that is left out is the producer's, except for ``priority``, which is normal then. Options of a request
-(``acks``, time-outs) are the same for all topics, because a Produce request has records of many; so are those of the
-producer as a whole.
+Rules: an option that is left out is the producer's, except for ``priority``, whose default is normal. Options of a
+request (``acks``, time-outs) are the same for all topics, because a Produce request has records of many; so are those
+of the producer as a whole.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TopicOptions(StrictOptions):
 
     @classmethod
     def why_unknown(cls, name: str) -> str:
-        """As ``StrictOptions.why_unknown``; says which options are not of a topic."""
+        """As ``StrictOptions.why_unknown``; says which options a topic cannot have."""
         reason = "it is of a request, which has records of many topics" if name in _OF_REQUESTS else "it is unknown"
         return f"is not an option of a single topic: {reason}; there are {', '.join(cls.model_fields)}"
 
@@ -53,7 +53,7 @@ class TopicOptions(StrictOptions):
         """The producer's options that differ for the topic, with their values."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
         changes = {name: value for name, value in given.items() if value is not None}
-        changes.pop("priority", None)  # among topics, and none of the producer's
+        changes.pop("priority", None)  # an option among topics, not one of the producer
         level = changes.pop("compression_level", None)
         if level is not None:
             changes[LEVEL_OPTIONS[str(self.compression_type)]] = level

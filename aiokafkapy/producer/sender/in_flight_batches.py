@@ -1,17 +1,18 @@
 """The batches in Produce requests, and their outcomes, with an answer or without one.
 
-Owns the batches on the wire, when they expire, which attempts ended in doubt, and the last error of each partition.
-``produce_responses`` decides, this class does: it completes, fails, splits, or queues again. It sends nothing and knows
-no sockets and no clock. Kafka's counterparts are ``Sender.inFlightBatches`` and ``completeBatch`` to ``failBatch``.
+Owns the batches on the wire, their expiry, the attempts that ended in doubt, and the last error of each partition.
+``produce_responses`` decides, this class acts: it completes, fails, splits, or queues again. It sends nothing and
+knows no sockets and no clock. Kafka's counterparts are ``Sender.inFlightBatches`` and ``completeBatch`` to
+``failBatch``.
 
 Rules:
 
-- A batch that is answered has its outcome, or is queued again, before the next is looked at; a bug harms only one.
+- An answered batch has its outcome, or is queued again, before the next one is handled; a bug harms only one.
 - Memory of a batch is given back when its request is over, not before: the transport may hold its bytes until then.
-- *In doubt* is a batch that was on the wire when its time was over, or one of whose attempts had no answer: its error
+- A batch is *in doubt* if it was on the wire when its time was over, or if an attempt of it had no answer: its error
   says ``outcome_unknown``, and its sequence counts as unresolved.
-- Gapless guarantee: with a batch all that wait after it fail; those in flight are complete or fail, and are not sent
-  again. Brokers take no batch whose sequence does not follow, so nothing after the gap is written meanwhile.
+- Gapless guarantee: with a batch all waiting batches behind it fail; those in flight complete or fail, and are not
+  sent again. Brokers take no batch whose sequence does not follow, so nothing after the gap is written meanwhile.
 
 Events: ``produce.retry`` (warning; topic, partition, error, attempts), ``produce.failed`` (error; topic, partition,
 records, error), ``produce.split`` (info; topic, partition, records), ``produce.records_expired`` (warning; records,
@@ -93,15 +94,15 @@ class InFlightBatches:
         self._guarantee_message_order = config.guarantee_message_order
         self._is_gapless = config.enable_gapless_guarantee
         self._limits = RetryLimits(config.retries, self._delivery_timeout, may_leave_gap=not self._is_gapless)
-        # The batches on the wire, and a time before which none of them expires
+        # The batches on the wire, and the time before which no batch of them expires
         self._requests: list[list[ProducerBatch]] = []
         self._next_expiry = _NEVER
         self.last_errors: dict[TopicPartition, KafkaError] = {}
         self.watch: BatchWatcher | None = None
         self.on_refused: Callable[[str], object] | None = None
-        """Called with the topic of a batch that a broker found too large, or whose times it does not take."""
+        """Called with the topic of a batch that a broker found too large, or whose time stamps it does not take."""
         self.on_codec_refused: Callable[[str, int], bool] | None = None
-        """Called with the topic and the codec of a batch that a broker refused for it; True where nobody asked for that
+        """Called with the topic and the codec of a batch that a broker refused for its codec; True if we chose that
         codec.
         """
 
@@ -144,7 +145,7 @@ class InFlightBatches:
     def handle_answer(
         self, batch: ProducerBatch, answer: PartitionProduceResponse | None, now: float, was_sent: bool
     ) -> None:
-        """As ``handle_answers``, of one batch whose request is ``over``; None: the response left it out."""
+        """As ``handle_answers``, for one batch whose request is ``over``; None: the response left it out."""
         topic_partition = batch.topic_partition
         if answer is None:
             answer = no_answer(topic_partition, NetworkError.code, "the response left the partition out")
@@ -171,8 +172,8 @@ class InFlightBatches:
         is_over: bool = True,
         is_told: bool = True,
     ) -> None:
-        """Fail a batch for good. ``named`` records have errors of their own; ``is_over``: it is not on the wire;
-        ``is_told``: an error worth a line in the log.
+        """Fail a batch for good. ``named`` records have errors of their own; ``is_over``: the batch is not on the
+        wire; ``is_told``: the error is worth a line in the log.
         """
         manager = self._transaction_manager
         if manager is not None:
@@ -207,10 +208,9 @@ class InFlightBatches:
         *,
         in_flight: bool,
     ) -> int:
-        """Fail the batches of these partitions that were never sent, and with ``in_flight`` all others too; returns how
-        many records.
-
-        As with expiry a batch that was sent leaves no gap: its sequence counts as unresolved until that is settled.
+        """Fail the batches of these partitions that were never sent, and with ``in_flight`` all others too; returns
+        the number of records. As with expiry, a batch that was sent leaves no gap: its sequence counts as unresolved
+        until that is settled.
         """
         count = 0
         for batch in self._accumulator.take_queued(is_meant, also_sent=in_flight):
@@ -227,7 +227,7 @@ class InFlightBatches:
         return count
 
     def expire_records(self, overdue: Mapping[ProduceRequestResult, Collection[int]], now: float) -> None:
-        """The time that their calls gave these records is over; see ``RecordAccumulator.expire_records``."""
+        """These records are overdue by the time of their calls; see ``RecordAccumulator.expire_records``."""
         left, told = self._accumulator.expire_records(overdue, record_timeout_error)
         if left:
             self._metrics.record_failure(left, DeliveryTimeoutError(), now)
@@ -237,8 +237,8 @@ class InFlightBatches:
             self._log.log("expired", now, logging.WARNING, "produce.records_expired", **fields)
 
     def take_back(self, records: Mapping[ProduceRequestResult, Collection[int]], now: float) -> int:
-        """The calls of these records were cancelled: those in batches that were never sent leave them and fail; returns
-        how many. The others stay as they are.
+        """The calls of these records were cancelled: those in batches that were never sent leave them and fail;
+        returns their number. The others stay as they are.
         """
         left, _ = self._accumulator.expire_records(records, taken_back_error)
         if left:
@@ -258,7 +258,7 @@ class InFlightBatches:
         self._next_expiry = _NEVER
         for batch in [batch for batches in self._requests for batch in batches]:
             if batch.state is not _IN_FLIGHT:
-                continue  # it has its outcome, though no answer
+                continue  # the batch has its outcome, though no answer
             if batch.has_reached_delivery_timeout(self._delivery_timeout, now):
                 self._expire(batch, now, is_over=False)
             else:

@@ -1,21 +1,20 @@
-"""``Pipelining``: how many Produce requests a node may have, with ``max_in_flight_requests_per_connection="auto"``.
-
-Owns the decision, from the times that answers took. It knows no requests, no connections and no clock: it gets the
-answers, with ``now``. Java has a fixed number. TCP Vegas is the model: with ``window`` requests in flight, each taking
-``least`` times as long as it would alone, ``window * (1 - 1 / least)`` of them wait somewhere, and the rest fill the
-way.
+"""``Pipelining``: the limit of Produce requests per node, with ``max_in_flight_requests_per_connection="auto"``. Owns
+the decision, from the times of answers. It knows no requests, no connections and no clock: it gets the answers, with
+``now``. Java has a fixed number. TCP Vegas is the model: with ``window`` requests in flight, each taking ``least``
+times as long as it would alone, ``window * (1 - 1 / least)`` of them wait in a queue, and the rest fill the path.
 
 Rules:
 
 - One request more when fewer than ``LEAST_QUEUED`` wait though the window was full, one less when more than
   ``MOST_QUEUED`` do: a distant broker gets enough to fill the connection, a near or busy one as many as it can
   process at once.
-- The time of a request alone is the shortest that one of about its size took lately, as a large one takes longer. It
-  is measured again every ``MEMORY`` seconds, with one request by itself: a time among others has their queue in it.
-- The quickest answer of a round counts, so that one that was slow by chance does not; and only answers to requests that
-  were sent since the last change.
+- The time of a request alone is the shortest recent time of a request of about its size, as a large one takes longer.
+  It is measured again every ``MEMORY`` seconds, with one request by itself: among others its time would include their
+  queue.
+- Only the quickest answer of a round counts, so that a chance delay does not, and only answers to requests that were
+  sent since the last change.
 - Throttling, a lost connection, and an unanswered request each halve the window.
-- It is always 1 to ``most``. Order and idempotence do not depend on it: it only makes requests fewer.
+- It is always 1 to ``most``. Order and idempotence do not depend on it: it only limits requests.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from typing import Final
 __all__ = ["FIRST", "LEAST_QUEUED", "MEMORY", "MOST_QUEUED", "Pipelining"]
 
 FIRST: Final = 2
-"""Requests, once the first one was answered."""
+"""The limit once the first request was answered."""
 LEAST_QUEUED: Final = 0.5
 MOST_QUEUED: Final = 1.25
 MEMORY: Final = 30.0
@@ -42,12 +41,14 @@ class Pipelining:
         self._nodes: dict[int, _Node] = {}
 
     def limit(self, node_id: int) -> int:
-        """How many Produce requests the node may have now: 1 until one was answered, and while its time is measured."""
+        """The number of Produce requests that the node may have now: 1 until one was answered, and while its time is
+        measured.
+        """
         node = self._nodes.get(node_id)
         return 1 if node is None or node.is_measuring else node.window
 
     def limits(self) -> dict[int, int]:
-        """How many each node may have, of those that ever answered."""
+        """The limit of each node that ever answered."""
         return {node_id: node.window for node_id, node in sorted(self._nodes.items())}
 
     def answered(self, node_id: int, place: int, size: int, seconds: float, now: float) -> None:
@@ -58,7 +59,7 @@ class Pipelining:
         node.answered(place, size, seconds, now, self._most)
 
     def throttled(self, node_id: int, now: float) -> None:
-        """The node asks for less."""
+        """The node throttles us."""
         node = self._nodes.get(node_id)
         if node is not None:
             node.change(node.window // 2, now)
@@ -103,7 +104,7 @@ class _Node:
             self._count(seconds / shortest, place, now, most)
 
     def begin_to_measure(self, now: float) -> None:
-        """The measured time is too old."""
+        """True when the measured time is too old."""
         self.shortest.clear()
         self.is_measuring, self.measured_at = True, now
 

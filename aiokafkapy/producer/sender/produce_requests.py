@@ -1,14 +1,13 @@
-"""``ProduceRequests``: from batches that are ready to Produce requests, and from the answers to the batches' outcomes.
-
-Owns how many Produce requests each node has. The accumulator chooses the batches, ``in_flight_batches`` interprets the
-answers; bytes are the network client's. It reads the clock only when an answer comes. In Java this is the half of
-``Sender`` around ``sendProducerData``, ``sendProduceRequest`` and ``handleProduceResponse``.
+"""``ProduceRequests``: makes Produce requests of ready batches, and the batches' outcomes of the answers. Owns the
+number of Produce requests of each node. The accumulator chooses the batches, ``in_flight_batches`` interprets the
+answers, and the network client has the bytes. It reads the clock only when an answer comes. In Java this is the half
+of ``Sender`` around ``sendProducerData``, ``sendProduceRequest`` and ``handleProduceResponse``.
 
 Rules:
 
 - One Produce request per node and round, with one batch of each ready partition.
 - An answer counts only for a partition that was in its request.
-- This runs once a request, and a lone awaited send pays for it alone: no mapping is made for one batch.
+- This runs once per request, and a lone awaited send pays for it alone: no mapping is made for one batch.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ class ProduceRequests:
         self._request_timeout_ms = config.request_timeout_ms
         self._max_request_size = config.max_request_size
         self._min_version = FIRST_PRODUCE_WITH_ZSTD if _may_use_zstd(config) else None
-        # How many requests a node may have, where that is not fixed
+        # The limit of requests of each node, if that is not fixed
         self._pipelining: Pipelining | None = None
         if config.max_in_flight_requests_per_connection == AUTO:
             self._pipelining = Pipelining(config.most_in_flight)
@@ -138,7 +137,7 @@ class ProduceRequests:
         return min(delay, self._in_flight_batches.time_to_expiry(now))
 
     def in_flight_limits(self) -> dict[int, int]:
-        """How many requests each node may have, where that adapts; else empty."""
+        """The limit of requests of each node, if that adapts; else empty."""
         return {} if self._pipelining is None else self._pipelining.limits()
 
     def handle_response(self, sent: ProduceRequest, response: ClientResponse) -> None:
@@ -208,7 +207,7 @@ class ProduceRequests:
         self._client.post(request, now)
 
     def _new_request(self, cluster: Cluster, node_id: int, batches: list[ProducerBatch]) -> ProduceRequest:
-        request = ProduceRequest.__new__(ProduceRequest)  # without the constructor, whose keywords cost as much again
+        request = ProduceRequest.__new__(ProduceRequest)  # without the constructor: keywords would double the cost
         request.node_id = node_id
         request.api_key = _PRODUCE
         request.build = request.encode = request.decode = request.callback = request.timeout = None
@@ -254,7 +253,8 @@ class ProduceRequests:
         """Handle the answers of a response, in any order; some may be errors."""
         asked = sent.by_topic()
         answers = answers_by_partition(body.partitions, {topic_id: topic for topic, topic_id, _ in asked})
-        # Not of a topic that was made anew meanwhile: its leaders' epochs count from 0 again, and would never be newer.
+        # Not for a topic that was recreated meanwhile: its leaders' epochs count from 0 again, and would never be
+        # newer.
         cluster = self._metadata.cluster
         current = {topic for topic, topic_id, _ in asked if topic_id == cluster.topic_id(topic)}
         hints = {place: hint for place, hint in leader_hints(answers).items() if place.topic in current}
@@ -265,7 +265,7 @@ class ProduceRequests:
 
 
 class ProduceRequest(ClientRequest):
-    """One Produce request: its batches, which it encodes, and which its answers are compared with.
+    """One Produce request: it encodes its batches, and matches the answers with them.
 
     ``topic`` and ``topic_id`` are those of its first batch; ``topics`` has all, unless that is the only one. ``place``,
     its number among those in flight when it was sent, and ``size``, the bytes of its batches, are for ``Pipelining``.
@@ -324,7 +324,7 @@ class ProduceRequest(ClientRequest):
         return [(self.topic, self.topic_id, self.batches)] if self.topics is None else self.topics
 
     def all_is_well(self, answers: list[PartitionProduceResponse]) -> bool:
-        """True when these are the answers to the batches of one topic, in their order, and none is an error."""
+        """True if these are the answers to the batches of one topic, in their order, without errors."""
         if self.topics is not None or len(answers) != len(self.batches):
             return False
         for index, answer in enumerate(answers):
@@ -344,7 +344,7 @@ def _may_use_zstd(config: ProducerConfig) -> bool:
 
 
 def _by_topic(cluster: Cluster, batches: list[ProducerBatch]) -> list[TopicBatches] | None:
-    """The batches of each topic, in the order in which the topics come; None when they are all of one."""
+    """The batches of each topic, in the order in which the topics come; None if all are of one topic."""
     found: dict[str, list[ProducerBatch]] = {}
     for batch in batches:
         found.setdefault(batch.topic_partition.topic, []).append(batch)

@@ -1,6 +1,6 @@
-"""From a partition's answer to a Produce request to the batch's outcome: every case, as one pure function.
+"""Turns a partition's answer to a Produce request into the batch's outcome: every case, in one pure function.
 
-``decide`` looks at an answer and a batch and returns the Sender's next step; it does nothing itself. Kafka's
+``decide`` takes an answer and a batch, and returns the Sender's next step; it does not act itself. Kafka's
 counterpart is ``Sender.completeBatch`` with ``canRetry`` and ``failBatch``. It knows no clock (``now`` is an argument),
 no accumulator and no sockets; it may tell the transaction manager that an epoch bump is needed, as Java's ``canRetry``.
 
@@ -74,8 +74,9 @@ _IN_DOUBT: Final = frozenset(
         KafkaStorageError.code,
     )
 )
-"""After these the records may be in the log. The last two also come from a leader that appended them, waited for its
-followers and lost the lead or a disk meanwhile (Java's ``DelayedProduce``, ``ReplicaManager.getPartitionOrError``)."""
+"""After these errors the records may be in the log. The last two also come from a leader that appended them, waited
+for its followers and lost the lead or a disk meanwhile (Java's ``DelayedProduce``,
+``ReplicaManager.getPartitionOrError``)."""
 
 _NOT_THERE: Final = frozenset((OutOfOrderSequenceNumberError.code, UnknownProducerIdError.code))
 """A broker that answers with one of these has looked for the batch among those that it remembers: it is not there."""
@@ -119,13 +120,13 @@ class Decision(NamedTuple):
 
 
 class RetryLimits(NamedTuple):
-    """How far a batch is sent again, as options have it."""
+    """The limits of sending a batch again, by the options."""
 
     retries: int
     delivery_timeout: float
     """In seconds."""
     may_leave_gap: bool = True
-    """If not, a batch is not sent again without the records that the broker refused."""
+    """If False, a batch is not sent again without the records that the broker refused."""
 
 
 def decide(
@@ -141,8 +142,8 @@ def decide(
 ) -> Decision:
     """The outcome of ``batch`` after ``answer``.
 
-    ``was_in_doubt`` says that an earlier attempt may have been written, ``was_sent`` that something of this one may
-    have reached the broker. ``is_codec_ours``: the batch is compressed, and nobody asked for that codec.
+    ``was_in_doubt`` says that an earlier attempt may have been written, ``was_sent`` that a part of this one may have
+    reached the broker. ``is_codec_ours``: the batch is compressed with a codec that we chose.
     """
     code = answer.error_code
     if code in (NO_ERROR, DuplicateSequenceNumberError.code):
@@ -158,7 +159,7 @@ def decide(
     has_tries_left = batch.attempts < limits.retries
     may_go_on = has_tries_left and not out_of_time and not batch.is_done
     named = _errors_by_index(answer, batch)
-    # In a transaction the others are of no use without them, and later batches would need another epoch.
+    # In a transaction the other records are of no use without them, and later batches would need another epoch.
     may_leave_gap = limits.may_leave_gap and (transaction_manager is None or transaction_manager.transaction is None)
     if 0 < len(named) < batch.record_count and may_go_on and may_leave_gap:
         return Decision(Outcome.RETRY_WITHOUT_RECORDS, _error_of(answer, batch), errors_by_index=named)
@@ -178,7 +179,7 @@ def decide(
         error = delivery_timeout_error(
             batch.topic_partition, batch.record_count, limits.delivery_timeout, outcome_unknown=unknown, cause=error
         )
-    # A gap can be closed only when it is known to be one; otherwise the records may be there, under these sequences.
+    # A gap can be closed only when it is certain; otherwise the records may be on the broker, under these sequences.
     return Decision(
         Outcome.FAIL,
         error,
@@ -212,7 +213,7 @@ def delivery_timeout_error(
 
 
 def record_timeout_error(topic_partition: TopicPartition, *, outcome_unknown: bool) -> DeliveryTimeoutError:
-    """The error of records whose own time, given by their call, was over before they had an outcome."""
+    """The error of records without an outcome within the time that their call gave them."""
     fate = "they are in a request, and may or may not be written" if outcome_unknown else "not sent"
     return DeliveryTimeoutError(
         f"{topic_partition}: no outcome within the time of the call (delivery_timeout_ms, or deadline()): {fate}",
@@ -223,7 +224,7 @@ def record_timeout_error(topic_partition: TopicPartition, *, outcome_unknown: bo
 
 
 def taken_back_error(topic_partition: TopicPartition, *, outcome_unknown: bool) -> PurgedError | None:
-    """The error of records whose calls were cancelled before they were sent; None for those that stay."""
+    """The error of records whose calls were cancelled before they were sent; None for records that stay."""
     if outcome_unknown:
         return None
     topic, partition = topic_partition
@@ -233,7 +234,7 @@ def taken_back_error(topic_partition: TopicPartition, *, outcome_unknown: bool) 
 def gapless_error(
     topic_partition: TopicPartition, record_count: int, *, outcome_unknown: bool, cause: BaseException
 ) -> GaplessGuaranteeError:
-    """The error of a batch behind one that failed, which left a gap; ``cause`` is that one's."""
+    """The error of a batch behind one that failed, which left a gap; ``cause`` is the error of that batch."""
     fate = "may or may not have been written" if outcome_unknown else "not written"
     error = GaplessGuaranteeError(
         f"{topic_partition}: {counted(record_count, 'record')} {fate}, because an earlier one of the partition failed "
@@ -288,7 +289,7 @@ def _is_retriable(
     answer: PartitionProduceResponse, batch: ProducerBatch, transaction_manager: TransactionManager | None
 ) -> bool:
     if batch.is_done:
-        return False  # and it must not ask for an epoch bump either
+        return False  # nor may it ask for an epoch bump
     if transaction_manager is not None:
         return transaction_manager.can_retry(answer.error_code, answer.log_start_offset, batch)
     return for_code(answer.error_code).retriable

@@ -1,7 +1,8 @@
 """Asking a broker for a producer id: InitProducerId for the idempotent producer.
 
-Owns the request and the meaning of its errors; the id itself, and when to ask again, are the transaction manager's.
-Kafka's counterparts are ``TransactionManager.bumpIdempotentEpochAndResetIdIfNeeded`` and ``InitProducerIdHandler``.
+Owns the request and the meaning of its errors; the id itself, and the time of the next request, are the transaction
+manager's. Kafka's counterparts are ``TransactionManager.bumpIdempotentEpochAndResetIdIfNeeded`` and
+``InitProducerIdHandler``.
 
 Rules: the first request goes out as soon as a node is ready, so that the first record need not wait for it; after a
 failure it is repeated, with back-off, only while records wait. A lasting error fails the waiting records, and gives the
@@ -73,7 +74,7 @@ class ProducerIdRequests:
         self._log = RateLimitedLogger(_logger)
 
     def maybe_send(self, now: float) -> float:
-        """Ask when an id is needed and a node can be asked; returns the seconds until the clock allows the next try."""
+        """Ask if an id is needed and a node can be asked; returns the seconds until the clock allows the next try."""
         manager = self._manager
         delay = manager.time_to_init_producer_id(now)
         if delay is None:

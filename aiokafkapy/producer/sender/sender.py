@@ -1,15 +1,15 @@
 """``Sender``: turns ready batches into Produce requests, pass by pass.
 
 Owns the task, the passes, their timer, and the threads that compress. ``produce_requests`` makes the requests and takes
-their answers; bytes are the network client's. Kafka's counterpart has this name.
+their answers; the network client has the bytes. Kafka's counterpart has the same name.
 
 Rules:
 
 - ``run_once(now)``, a pass, does all that can be done at ``now`` and returns the seconds until there is more to do by
-  the clock; any other event that gives it work calls ``wakeup``. Nothing runs while there is nothing to do.
+  the clock; any other event that gives it work calls ``wakeup``. No code runs while there is no work.
 - A pass is a plain callback of the loop, in the turn after the wake-up: a lone awaited send pays for each pass alone,
-  and a task's step with the future that it waits on would be a tenth of that. The task begins with the first pass and
-  then waits for the last one, so that the Sender has an owner, which sees it end and may cancel it.
+  and a task's step with its future would add a tenth. The task begins with the first pass and then waits for the last
+  one, so that the Sender has an owner, which sees it end and may cancel it.
 - No bad answer ends the task. If it must end, by a bug or because it was cancelled, ``on_crash`` gets the cause, and
   fails all pending records.
 
@@ -45,7 +45,7 @@ __all__ = ["Sender"]
 
 COMPRESSION_THREADS: Final = 2
 COMPRESSED_WITHIN: Final = 0.1
-"""Seconds that a thread which compresses has to finish, when nobody waits for its batch any more."""
+"""Seconds that a compression thread has to finish, once no task waits for its batch."""
 NEVER: Final = math.inf
 
 _logger = get_logger(__name__)
@@ -88,7 +88,7 @@ class Sender:
         self._is_stopped = False
         self._is_woken = True
         self._woken_at = 0.0
-        self._wakeup_callback = self._on_wakeup  # made once, for every pass is called by it
+        self._wakeup_callback = self._on_wakeup  # made once, for every pass is called through it
         self._last_pass: asyncio.Future[None] | None = None
         self._bug: BaseException | None = None
         self._context: Context | None = None
@@ -145,7 +145,7 @@ class Sender:
         return min(delay, self.send_producer_data(now))
 
     def _tend_identity(self, manager: TransactionManager, now: float) -> float:
-        """Settle sequences, bump the epoch, ask for a producer id, as each is due. Returns as ``run_once``."""
+        """Settle sequences, bump the epoch, request a producer id, whichever is due. Returns as ``run_once``."""
         is_on_the_wire = self.in_flight_batches.partitions().__contains__
         manager.maybe_resolve_sequences(is_on_the_wire)
         if manager.bump_epoch_if_needed(is_on_the_wire):
@@ -154,19 +154,19 @@ class Sender:
         return NEVER if self._producer_id_requests is None else self._producer_id_requests.maybe_send(now)
 
     async def settled(self) -> None:
-        """Return when no thread compresses any more, or after ``COMPRESSED_WITHIN``; to be called at the end."""
+        """Return when all compression threads have ended, or after ``COMPRESSED_WITHIN``; to be called at the end."""
         if self._compressions:
             await asyncio.wait(set(self._compressions), timeout=COMPRESSED_WITHIN)
             await asyncio.sleep(0)  # their callbacks
 
-    # Produce requests
+    # produce requests
 
     def send_producer_data(self, now: float) -> float:
         """Send ready batches to ready nodes; expire batches that are too old. Returns as ``run_once``."""
         return self._requests.send_ready(now)
 
     def in_flight_limits(self) -> dict[int, int]:
-        """How many Produce requests each node may have, where that adapts; else empty."""
+        """The limit of Produce requests of each node, if that adapts; else empty."""
         return self._requests.in_flight_limits()
 
     # compression in threads
@@ -237,7 +237,7 @@ class Sender:
             last_pass.set_result(None)
 
     def _wake_at(self, due: float) -> None:
-        """Have the clock wake it. A timer that is early is left alone: it sets itself again."""
+        """Set the timer that wakes the Sender. An earlier timer is left alone: it sets itself again."""
         self._due = due
         timer = self._timer
         if timer is not None and self._timer_at > due:
@@ -245,7 +245,7 @@ class Sender:
             timer = None
         if timer is None and due < NEVER:
             self._timer = self._loop.call_at(due, self._on_timer)
-            # Not timer.when(): below a millisecond uvloop gives a Handle, which has no such thing.
+            # Not timer.when(): below a millisecond uvloop gives a Handle, which has no such method.
             self._timer_at = due
 
     def _release(self) -> None:

@@ -1,6 +1,6 @@
 """The bytes of a spool: segments of records, each with its checksum, and the mark of the records that were sent.
 
-Owns the layout, and which records of a damaged file are still to be believed. It knows no files, no clock and no
+Owns the layout, and the choice of the valid records in a damaged file. It knows no files, no clock and no
 producer. Kafka's counterparts are ``FileRecords`` and ``CheckpointFile``.
 
 A segment is a header, eight bytes of ``MAGIC`` and four of salt, and frames, one for each record:
@@ -12,9 +12,9 @@ whose value is a piece of a spool is never taken for a record of this one. Numbe
 
 Rules:
 
-- Sequences ascend, with gaps where a write had failed. A frame whose sequence does not ascend is ignored.
-- Behind damage the next whole frame is looked for; the bytes between are reported as ``Damage``. Nothing is made up: a
-  frame is taken as it was written, or not at all.
+- Sequences ascend, with gaps after failed writes. A frame whose sequence does not ascend is ignored.
+- Behind damage the next whole frame is looked for; the bytes between are reported as ``Damage``. A frame is taken as
+  it was written, or not at all.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 MAGIC: Final = b"AKSPOOL\x01"
-"""With the version of the format as its last byte."""
+"""Its last byte is the version of the format."""
 SALT_SIZE: Final = 4
 HEADER_SIZE: Final = len(MAGIC) + SALT_SIZE
 FRAME_MARK: Final = b"\xa5\x5aSP"
@@ -58,7 +58,7 @@ FRAME_OVERHEAD: Final = _HEAD.size + _BODY.size
 
 
 class SpooledRecord(NamedTuple):
-    """A record as it lies in the spool. ``partition`` None was not chosen; ``size`` is that of its frame."""
+    """A record in the spool. ``partition`` None was not chosen; ``size`` is the size of its frame."""
 
     sequence: int
     topic: str
@@ -78,8 +78,8 @@ class Damage(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """How far the spool was sent: all before ``next`` is dealt with, and ``delivered`` beyond it; those before
-    ``sent_to`` may have been sent. ``partitions`` has the records that are sent again to the partition chosen for them.
+    """The progress of sending: all records before ``next``, and the ``delivered`` ones beyond it, are dealt with;
+    those before ``sent_to`` may have been sent. ``partitions`` has the partitions to which records are sent again.
     """
 
     next: int = 0
@@ -94,7 +94,7 @@ def header(salt: bytes) -> bytes:
 
 
 def salt_of(data: bytes) -> bytes | None:
-    """The salt of a segment; None when its header is cut short. Raises ValueError when it is not a spool's."""
+    """The salt of a segment; None when its header is cut short. Raises ValueError if the file is not a spool."""
     if not data.startswith(MAGIC):
         if MAGIC.startswith(data[: len(MAGIC)]) and len(data) < HEADER_SIZE:
             return None

@@ -1,19 +1,19 @@
-"""``Spool``: the records that are on disk, or on their way there, as the event loop sees them.
+"""``Spool``: the event loop's view of the records that are on disk, or on their way there.
 
 Owns the bound, the accounts of each topic, the deliveries of records that are being written, and the one thread that
-does the blocking calls. It knows neither which records are let in nor how they are sent: ``SpoolingAdmission`` offers
-records, ``SpoolReplay`` takes them. Kafka has no counterpart.
+does the blocking calls. ``SpoolingAdmission`` chooses and offers the records, ``SpoolReplay`` takes and sends them.
+Kafka has no counterpart.
 
 Rules:
 
 - A record's delivery is done when it is on disk, as far as ``spool_fsync`` says. Records that come while others are
   written share the next write, and the next fsync.
-- A topic has its place here from the moment that a record of it is offered until the last one was dealt with:
-  meanwhile ``has`` is true, and no record of it goes another way.
+- A topic is here from its first offered record until its last one was dealt with: meanwhile ``has`` is true, and no
+  record of it goes another way.
 - Records written and not sent are bounded by ``spool_max_bytes``, those not written yet by ``MOST_UNWRITTEN``.
-- After a write that failed nothing is taken for ``RETRY_AFTER`` seconds: the disk may be full, or gone.
-- At the interpreter's end, when the thread takes no more before the producer is closed, the loop waits until it is done
-  and goes on with its work.
+- After a failed write no record is taken for ``RETRY_AFTER`` seconds: the disk may be full, or gone.
+- At the interpreter's end, if the thread stops taking work before the producer is closed, the loop waits for it and
+  then does its work itself.
 
 Events: ``producer.spool_failed`` (error; folder, records, error, retry_in), ``producer.spool_damaged`` (error; file,
 position, bytes, kept_in), ``producer.spooling`` (warning; topic, reason).
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["Spool", "SpooledRecordMetadata"]
 
 MOST_UNWRITTEN: Final = 4 * 1024 * 1024
-"""Bytes that wait for the disk; further records wait in front of the spool."""
+"""The most bytes that wait for the disk; further records wait in front of the spool."""
 RETRY_AFTER: Final = 1.0
 """Seconds after which a disk that refused a write is tried again."""
 
@@ -86,7 +86,7 @@ class _Unwritten(NamedTuple):
     first: int
     last: int
     frames: bytes | Callable[[], bytes]
-    """The encoder of a batch: there may be a buffer full of records, too much work for the loop."""
+    """The encoder of a batch, run in the thread: a buffer full of records would be too much work for the loop."""
     size: int
     result: ProduceRequestResult
     topic: str
@@ -94,8 +94,8 @@ class _Unwritten(NamedTuple):
 
 
 class Spool:
-    """The spool of one producer, on one event loop. ``on_room`` is called when a record may fit that did not, and
-    ``on_free`` with a topic when its last record was dealt with.
+    """The spool of one producer, on one event loop. ``on_room`` is called when a record that did not fit may fit now,
+    and ``on_free`` with a topic when its last record was dealt with.
     """
 
     def __init__(self, config: ProducerConfig, loop: asyncio.AbstractEventLoop, teller: OutcomeTeller) -> None:
@@ -109,7 +109,7 @@ class Spool:
         self._files = SpoolFiles(self.folder, config.spool_max_bytes, config.spool_fsync)
         self._thread = ThreadPoolExecutor(1, "aiokafkapy-spool")
         self._log = RateLimitedLogger(_logger)
-        # Records here: by topic, and in bytes
+        # The records in the spool: by topic, and in bytes
         self.topics: Counter[str] = Counter()
         self.size = 0
         self._next_sequence = 0
@@ -133,7 +133,7 @@ class Spool:
 
     async def open(self) -> Recovered:
         """Take the folder, and find the records that an earlier process has left. Raises SpoolError."""
-        # Not ``_run``: work that the executor has taken before it failed to start its thread would be done twice.
+        # Not ``_run``: a job that the executor took before it failed to start its thread would run twice.
         found = await self._loop.run_in_executor(self._thread, self._files.open)
         self._is_open = True
         self.topics, self.size = found.topics, found.size
@@ -143,11 +143,11 @@ class Spool:
 
     @property
     def records(self) -> int:
-        """Records that are here, on disk or on their way there."""
+        """Records in the spool, on disk or on their way there."""
         return self.topics.total()
 
     def has(self, topic: str) -> bool:
-        """True while a record of the topic is here."""
+        """True while a record of the topic is in the spool."""
         return topic in self.topics
 
     # records come
@@ -155,7 +155,7 @@ class Spool:
     def offer(self, record: WaitingRecord, reason: str) -> Delivery | None:
         """Take a record, whose delivery is done when it is on disk; None when there is no room, see ``why_full``.
 
-        ``reason`` is why it does not go to the accumulator.
+        ``reason`` says why it does not go to the accumulator.
         """
         topic, partition, key, value = record.topic, record.partition, record.key, record.value
         if not self._is_open or self._error is not None or not self._fits(record):
@@ -197,7 +197,7 @@ class Spool:
         return result
 
     def why_full(self) -> str:
-        """Why a record is not taken, with the value and its limit: for messages."""
+        """The reason why a record is not taken, with the value and its limit, for messages."""
         if not self._is_open:
             return f"the spool {self.folder} is not open"
         if self._error is not None:
@@ -220,7 +220,7 @@ class Spool:
     # records go
 
     async def readable(self) -> None:
-        """Return when there is a record on disk, or may be."""
+        """Return when there is, or may be, a record on disk."""
         if self.records > _count(self._on_their_way()).total():
             return
         waiter: asyncio.Future[None] = self._loop.create_future()
@@ -240,11 +240,11 @@ class Spool:
         records, set_aside = await self._run(partial(self._files.read, max_bytes, max_records))
         self._tell_damage(set_aside)
         if not records:
-            self._forget(written)  # they are damaged since they were counted, or gone
+            self._forget(written)  # they were damaged or removed since they were counted
         return records
 
     async def mark(self, mark: Mark) -> None:
-        """Remember how far the spool was sent. Raises OSError."""
+        """Write the progress of sending into the mark. Raises OSError."""
         freed, error = await self._run(partial(self._files.mark, mark))
         self.size -= freed
         self.on_room()
@@ -256,11 +256,11 @@ class Spool:
         return await self._run(partial(self._files.refuse, lines))
 
     def note_sending(self, records: Iterable[SpooledRecord]) -> None:
-        """These are about to be sent; an earlier process may have done so."""
+        """These records are about to be sent; an earlier process may have sent them already."""
         self.repeated += sum(record.sequence < self._sent_before for record in records)
 
     def settle(self, records: Iterable[SpooledRecord]) -> None:
-        """These are dealt with. Topics that have none left are free."""
+        """These records are dealt with. Topics without further records become free."""
         self._forget(Counter(record.topic for record in records))
 
     # end
@@ -270,8 +270,8 @@ class Spool:
         self._files.release()
 
     async def close(self, timeout: float | None) -> None:
-        """Write the records that were taken, and release the folder; after ``timeout`` seconds without waiting for a
-        disk that does not answer: the outcome of records that it did not write is unknown then.
+        """Write the records that were taken, and release the folder; after ``timeout`` seconds, without waiting for a
+        disk that does not answer: the outcome of records that it did not write is then unknown.
         """
         self.end()
         if self._closing is not None:
@@ -326,7 +326,7 @@ class Spool:
 
     def _on_sync_timer(self) -> None:
         self._sync_timer = None
-        # An error is raised by the next write: there is nobody else to tell it.
+        # The next write raises the error: no other caller could get it.
         self._in_thread(self._files.sync).add_done_callback(_seen)
 
     def _on_retry_timer(self) -> None:
@@ -349,7 +349,7 @@ class Spool:
         return [one for group in (*self._groups.values(), self._unwritten) for one in group]
 
     async def _run(self, job: Callable[[], T]) -> T:
-        """Do something on the spool's thread. A job that has begun goes on when its caller is cancelled."""
+        """Run a job on the spool's thread. A job that has begun goes on when its caller is cancelled."""
         return await self._in_thread(job)
 
     def _in_thread(self, job: Callable[[], T]) -> asyncio.Future[T]:
@@ -358,8 +358,8 @@ class Spool:
         except RuntimeError:
             if self._is_shut:
                 raise
-            # The interpreter ends: the thread takes no more, and may still do what it was given. One at a time is in
-            # the files.
+            # The interpreter ends: the thread takes no more jobs, and may still run earlier ones. Only one job at a
+            # time may use the files.
             self._thread.shutdown(wait=True)
             return done_here(self._loop, job)
 

@@ -6,14 +6,14 @@ brokers refused, and ``.lock``. It knows no event loop and no producer. Kafka's 
 
 Rules:
 
-- One process has a folder. The lock belongs to the open file: it ends with the process, even with one that is killed.
-- A write is in the file as a whole, or it is cut off again and raises. After that the file is as it was.
-- Recovery believes a record that has its checksum. Bytes that do not have it are copied into a file beside the segment
-  before anything else is done, whether a write was cut short, which is only ever at the end of the last segment, or the
-  disk has damaged them. Nothing is overwritten. Where there is no room for the copy the segment itself is kept.
-- A segment of which nothing can be read, or that is gone, is named and set aside, and the next one is read.
-- A segment is removed when all in it is dealt with, and the mark says so. One that somebody else removes is read on for
-  as long as it is open, and no more is written to it.
+- One process has a folder. The lock belongs to the open file: it ends with the process, even if that is killed.
+- A write is in the file as a whole, or it is cut off again and raises; the file is then as it was.
+- Recovery takes a record with a valid checksum. Other bytes are first copied into a file beside the segment, whether a
+  write was cut short (only ever at the end of the last segment) or the disk has damaged them. No file is overwritten.
+  Without room for the copy the segment itself is kept.
+- An unreadable or missing segment is reported and set aside, and the next one is read.
+- A segment is removed when all its records are dealt with, and the mark says so. A segment that another program
+  removes is read on for as long as it is open, and is not written to any more.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .spool_segment import SetAside, SpoolSegment, keep_beside, write_all
 
 try:
     import fcntl
-except ImportError:  # Windows, where nothing keeps two processes apart
+except ImportError:  # Windows, where no lock keeps two processes apart
     fcntl = None  # type: ignore[assignment]
 
 __all__ = ["SYNC_INTERVAL", "FsyncPolicy", "Recovered", "SpoolFiles", "TornWriteError"]
@@ -46,17 +46,17 @@ LARGEST_SEGMENT: Final = 16 * 1024 * 1024
 """Bytes: a segment is read as a whole."""
 SMALLEST_SEGMENT: Final = 64 * 1024
 SEGMENTS: Final = 8
-"""A full spool has at least about so many, so that room comes back long before all of it is sent."""
+"""A full spool has at least about so many segments, so that room comes back long before all of it is sent."""
 MOST_READ_ERRORS: Final = 10
-"""In a row, of one segment: then it is given up."""
+"""Failed reads in a row after which a segment is given up."""
 
 MARK: Final = "sent.json"
 MARK_BEFORE: Final = "sent.before.json"
-"""The mark before the last: a loss of power may leave the last one empty, where it was not synced."""
+"""The mark before the last: a loss of power may leave the last one empty if it was not synced."""
 
 
 class TornWriteError(OSError):
-    """A write failed, and so did cutting it off again: nobody knows how much of it is found at the next start."""
+    """A write failed, and so did cutting it off again: the next start may find any part of it."""
 
 
 class Recovered(NamedTuple):
@@ -101,9 +101,8 @@ class SpoolFiles:
     # life
 
     def open(self) -> Recovered:
-        """Lock the folder, which is made if it is missing, and read its state.
-
-        Raises SpoolError when another process has it, when it cannot be used, or has a file of another format.
+        """Lock the folder, making it if it is missing, and read its state. Raises SpoolError if another process has
+        it, if it cannot be used, or if it has a file of another format.
         """
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -117,9 +116,7 @@ class SpoolFiles:
             raise
 
     def close(self) -> None:
-        """Release the folder; idempotent. All that was written is on disk when this returns, unless fsync is
-        never.
-        """
+        """Release the folder; idempotent. All written bytes are on disk when this returns, unless fsync is never."""
         try:
             with suppress(OSError):
                 self.sync()
@@ -146,14 +143,13 @@ class SpoolFiles:
     # writing
 
     def append(self, frames: Sequence[bytes], first: int, last: int) -> None:
-        """Add frames, which have these sequences. They are there when this returns, and on disk too, with ``always``.
-
-        Raises OSError; then none of them is there.
+        """Add frames with these sequences. They are in the file when this returns, and on disk too with ``always``.
+        Raises OSError; the file then has none of them.
         """
         data = b"".join(frames)
         segment = self._writing
         if segment is not None and not segment.path.exists():
-            segment = self._writing = None  # somebody removed it: no more records are to be lost with it
+            segment = self._writing = None  # the file was removed: no more records may be lost with it
         if segment is None or (segment.size > HEADER_SIZE and segment.size + len(data) > self._segment_size):
             segment = self._new_segment(first)
         try:
@@ -171,7 +167,7 @@ class SpoolFiles:
                 raise TornWriteError(*error.args) from error
             finally:
                 self._close_segment()
-            if segment.size == HEADER_SIZE:  # each one is a block of a disk that may be full
+            if segment.size == HEADER_SIZE:  # each file is a block of a disk that may be full
                 self._segments.remove(segment)
                 with suppress(OSError):
                     segment.remove()
@@ -180,7 +176,7 @@ class SpoolFiles:
         segment.last = last
 
     def sync(self) -> None:
-        """All that was written is on disk when this returns, unless the policy is never."""
+        """Bring all written bytes to the disk, unless the policy is never."""
         if self._is_dirty and self._writing is not None and self._fsync != "never":
             os.fsync(self._writing.descriptor)
             self._synced_at = self._clock()
@@ -189,7 +185,7 @@ class SpoolFiles:
     # reading
 
     def read(self, max_bytes: int, max_records: int) -> tuple[list[SpooledRecord], list[SetAside]]:
-        """The next records that are not dealt with, in order, at least one if there is any, and the damaged bytes."""
+        """The next records that are not dealt with, in order, at least one if possible, and the damaged bytes."""
         found: list[SpooledRecord] = []
         set_aside, self._set_aside = self._set_aside, []
         size = 0
@@ -207,7 +203,7 @@ class SpoolFiles:
                     if not found:
                         self._set_aside = set_aside
                         raise
-                    has_more = False  # it is tried again next time; these are not given again
+                    has_more = False  # the read is tried again next time; these records are not given again
                 if not has_more:
                     break
             elif isinstance(item, Damage):
@@ -222,8 +218,8 @@ class SpoolFiles:
     # the mark
 
     def mark(self, mark: Mark) -> tuple[int, OSError | None]:
-        """Remember how far the spool was sent, and remove records that are dealt with; returns the bytes that came
-        free, and the error that kept the mark from being written: a disk that is full has room when the segments are
+        """Write the progress of sending into the mark, and remove records that are dealt with; returns the bytes that
+        came free, and the error that kept the mark from being written: a full disk has room once the segments are
         gone.
         """
         freed = 0
@@ -243,7 +239,9 @@ class SpoolFiles:
         return freed, None
 
     def refuse(self, lines: Sequence[bytes]) -> Path:
-        """Add to the refused records; they are on disk when this returns. Raises OSError; then none is there."""
+        """Add to the refused records; they are on disk when this returns. Raises OSError; the file then has none of
+        them.
+        """
         self._require_folder()
         path = self.folder / "refused.jsonl"
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -281,7 +279,7 @@ class SpoolFiles:
             ) from None
 
     def _require_folder(self) -> None:
-        """Make it anew if somebody removed it, and with it the lock."""
+        """Make the folder again, and its lock, if it was removed."""
         if self._lock < 0 or not self.folder.exists():
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.release()
@@ -302,7 +300,7 @@ class SpoolFiles:
                     topics[item.topic] += 1
                     maybe_sent += is_mark_damaged or last < mark.sent_to
             if segment.last < max(segment.first, mark.next):
-                segment.remove()  # nothing in it is left to be sent
+                segment.remove()  # no record in it is left to be sent
             else:
                 self._segments.append(segment)
         next_sequence = max(last + 1, mark.next, mark.sent_to)
@@ -311,7 +309,7 @@ class SpoolFiles:
         return Recovered(mark, next_sequence, topics.total(), self.size, topics, maybe_sent, set_aside)
 
     def _recovered(self, segment: SpoolSegment, set_aside: list[SetAside]) -> Iterator[SpooledRecord]:
-        """Its records; what else is in it is set aside. Raises SpoolError for a file that is not ours."""
+        """The segment's records; all other bytes are set aside. Raises SpoolError for a file that is not ours."""
         segment.size = segment.path.stat().st_size
         try:
             data = segment.read(0)
@@ -342,7 +340,9 @@ class SpoolFiles:
             set_aside += segment.set_aside(damage.position, data[damage.position : damage.end])
 
     def _read_mark(self, set_aside: list[SetAside]) -> tuple[Mark, bool]:
-        """The mark, and whether it was damaged: then it is the one before it, or none, and records are sent again."""
+        """The mark, and whether it was damaged: then it is the mark before it, or an empty one, and records are sent
+        again.
+        """
         is_damaged = False
         for name in (MARK, MARK_BEFORE):
             path = self.folder / name
@@ -372,7 +372,7 @@ class SpoolFiles:
         temporary.replace(path)
 
     def _damage_read(self, damage: Damage) -> list[SetAside]:
-        """Damage in a segment that is being read; what recovery has seen is set aside already."""
+        """Damage in a segment that is being read; damage that recovery has seen is already set aside."""
         segment = self._reading
         assert segment is not None
         return segment.set_aside(damage.position + self._read_from, self._read_data[damage.position : damage.end])
@@ -407,7 +407,7 @@ class SpoolFiles:
             segment.close()
 
     def _load_more(self) -> bool:
-        """Go on reading where there is more; False at the end."""
+        """Go on with the next segment; False at the end."""
         segment = self._reading
         if segment is None or (self._read_to >= segment.size and segment is not self._segments[-1]):
             place = 0 if segment is None else self._segments.index(segment) + 1

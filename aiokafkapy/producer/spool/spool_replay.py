@@ -1,23 +1,23 @@
 """``SpoolReplay``: sends the records of the spool, in order, when brokers are there.
 
-Owns the windows of records that are on their way, and the consequence of each outcome. It knows neither files nor how a
-record comes in. Kafka has no counterpart.
+Owns the windows of records that are on their way, and the consequence of each outcome. It knows neither files nor the
+way in of a record. Kafka has no counterpart.
 
 Rules:
 
-- A window is a run of the spool's records that are appended in one step of the loop, no more of a topic than a batch
-  takes, when nothing older of these topics is without an outcome: so the records of a partition are in one batch, and
-  are written together or not at all, and nothing overtakes. Such a batch is larger than others, because there is
-  one in a round trip; unless a broker finds it too large, or refuses it for a record that it does not name.
-- A record that fails is sent again, without end, before those behind it; except for records that brokers refuse for
-  good, and those whose topic stays unknown while brokers answer. These go to ``refused.jsonl``, and the next one's turn
-  has come. A broker that refuses a batch and does not name the record, as those before 2.4, gets each alone: it is
-  refused only alone.
-- When some records of a window are written, or may be, the others are sent again to the partitions chosen for them, by
-  the next process too: the mark has them.
-- Before a window is sent the mark says so; a process that comes after a crash knows from it which records may be there
+- A window is a run of the spool's records that are appended in one step of the loop, at most a batch of each topic,
+  once all older records of these topics have an outcome: so the records of a partition are in one batch, which is
+  written whole or not at all, and no record overtakes another. Such a batch is larger than others, because there is
+  one per round trip; unless a broker finds it too large, or refuses it for a record that it does not name.
+- A record that fails is sent again, without end, before those behind it, unless brokers refuse it for good or its
+  topic stays unknown while brokers answer. Such a record goes to ``refused.jsonl``, and the next one follows. If a
+  broker refuses a batch and does not name the record, as before 2.4, each record is sent alone: a record is refused
+  for good only alone.
+- When some records of a window are written, or may be, the others are sent again to the partitions chosen for them,
+  also by the next process: the mark has these partitions.
+- The mark names a window before it is sent; after a crash the next process knows from it which records may be written
   twice.
-- An error of the disk ends nothing: it is logged, and tried again.
+- An error of the disk does not end the replay: it is logged, and the work is tried again.
 
 Events: ``producer.spool_drained`` (info; records), ``producer.spool_refused`` (error; topic, records, error, kept_in),
 ``producer.spool_retries`` (warning; records, error).
@@ -58,11 +58,11 @@ __all__ = ["SpoolReplay"]
 
 READ_BYTES: Final = 1024 * 1024
 READ_RECORDS: Final = 5_000
-"""Read at a time; a window is a part of it."""
+"""Bytes that are read at a time; a window is a part of them."""
 LARGER: Final = 8
-"""Batches of the spool may have so many times ``batch_size``, up to ``max_request_size`` and ``READ_BYTES``."""
+"""The size of the spool's batches, in units of ``batch_size``, up to ``max_request_size`` and ``READ_BYTES``."""
 WINDOW_RECORDS: Final = 2_000
-"""Appended without a step of the loop between."""
+"""Records that are appended in one step of the loop."""
 
 _logger = get_logger(__name__)
 
@@ -71,14 +71,14 @@ class _Sending(NamedTuple):
     record: SpooledRecord
     outcome: Delivery | Exception
     is_refused: bool = False
-    """No partition was found for it, and none would be another time."""
+    """The record has no valid partition, and would not get one another time."""
 
 
 class SpoolReplay:
     """The replay of one producer's spool; ``run`` is its task."""
 
     def __init__(self, runtime: SpoolRuntime, spool: Spool, is_out_of_reach: Callable[[], bool]) -> None:
-        """``is_out_of_reach`` tells whether there is no broker to send to, as far as is known."""
+        """``is_out_of_reach`` is true while no broker is known to be reachable."""
         self._runtime = runtime
         self._spool = spool
         self._is_out_of_reach = is_out_of_reach
@@ -86,29 +86,29 @@ class SpoolReplay:
         self._log = RateLimitedLogger(_logger)
         self._backoff = runtime.config.retry_backoff
         self._failures = 0
-        # Read and not dealt with, in order; and records delivered out of turn, behind the first of them
+        # Records read and not dealt with, in order; and records delivered out of turn, behind the first of them
         self._pending: deque[SpooledRecord] = deque()
         self._delivered: set[int] = set()
-        # Chosen for records that are sent again, by sequence, see ``_keep_partitions``
+        # The partitions of records that are sent again, by sequence, see ``_keep_partitions``
         self._kept_partitions: dict[int, int] = {}
         self._sent_to = self._dealt_to = 0
-        self._is_marked = True  # the mark has all that was dealt with
+        self._is_marked = True  # the mark has all records that are dealt with
         # Refused for good, and not set aside yet: the disk may not have taken them
         self._refused: list[tuple[SpooledRecord, Exception]] = []
-        # To be sent alone: one of their batch was refused, and nobody said which
+        # Records to be sent alone: one of their batch was refused, and the broker did not say which
         self._suspected: set[int] = set()
-        # Topics of which the last window had more than ``batch_size``, and those that are not to have so much
+        # Topics of which the last window had more than ``batch_size``, and topics that must not have so much
         self._large: set[str] = set()
         self._not_large: set[str] = set()
-        # Topics of which all records are refused, and why, as long as records of them are here
+        # Topics all of whose records are refused, with the reason, as long as records of them are here
         self._gone: dict[str, Exception] = {}
         self._replayed = 0
-        self.error: str | None = None  # why nothing is sent, where it is no broker's fault
+        self.error: str | None = None  # the reason why no record is sent, if it is not a broker's fault
         self.is_ending = False
-        self.is_sending = False  # records are in batches, and their outcomes are not written down
+        self.is_sending = False  # records are in batches, and the mark does not have their outcomes yet
 
     def begin_at(self, mark: Mark) -> None:
-        """Go on where an earlier process has ended."""
+        """Continue from the mark of an earlier process."""
         self._delivered = set(mark.delivered)
         self._kept_partitions = dict(mark.partitions)
         self._sent_to, self._dealt_to = mark.sent_to, mark.next
@@ -128,7 +128,7 @@ class SpoolReplay:
         if not self.is_sending:
             return
         topics = {record.topic for record in self._pending if self._spool.has(record.topic)}
-        # Nothing else of these topics is there, see above.
+        # The accumulator has no other records of these topics, see above.
         self._runtime.accumulator.move_out(lambda topic_partition: topic_partition.topic in topics, _given_back)
 
     # internals
@@ -143,13 +143,13 @@ class SpoolReplay:
                     await self._spool.readable()
                     self._pending.extend(await self._spool.read(READ_BYTES, READ_RECORDS))
                 elif self._is_out_of_reach():
-                    # In memory the records would keep flush() waiting, and the room from others.
+                    # In memory the records would keep flush() waiting, and take the room of others.
                     await self._brokers_come_back()
                 elif not await self._send_window():
                     await self._back_off()
             except ProducerClosedError:
                 return
-            except Exception as error:  # of the disk, for example: nothing that is in the spool is given up for it
+            except Exception as error:  # an error of the disk, for example: no record in the spool is given up for it
                 self.error = f"the spool cannot go on: {describe_error(error)}"
                 self._retry_later(len(self._pending), error)
                 await self._back_off()
@@ -157,7 +157,7 @@ class SpoolReplay:
                 self.error = None
 
     async def _send_window(self) -> bool:
-        """Send the next window and see to its outcomes. False when something is to be tried again, but later."""
+        """Send the next window and handle its outcomes. False if a record must be tried again later."""
         topic = self._pending[0].topic
         problem = await self._problem_of(topic)
         if problem is not None:
@@ -181,9 +181,9 @@ class SpoolReplay:
             self.is_sending = False
 
     async def _problem_of(self, topic: str) -> Exception | None:
-        """Why a topic's partitions are not known; None when they are. One that is gone is waited for once, and asked
-        for as long as records of it are here. Other refusals take no wait and may be over, as when a right is granted:
-        these are asked for each time.
+        """The reason why a topic's partitions are not known; None if they are. A missing topic is waited for once, and
+        requested as long as records of it are here. Other refusals need no wait and may end, as when a right is
+        granted: such a topic is requested each time.
         """
         runtime = self._runtime
         runtime.admission.refresh(topic, runtime.now())
@@ -239,7 +239,7 @@ class SpoolReplay:
         return self._runtime.config.for_topic(topic).batch_size
 
     def _most_in_batch(self, topic: str) -> int:
-        """How many bytes a batch of the spool's may have."""
+        """The most bytes of a batch of the spool."""
         size = self._own_size(topic)
         if topic not in self._not_large:
             size = max(size, min(LARGER * size, self._runtime.config.max_request_size, READ_BYTES))
@@ -267,7 +267,7 @@ class SpoolReplay:
                 delivery = runtime.accumulator.appender.append_record(placed, runtime.now(), runtime.metadata.cluster)
             except ProducerClosedError:
                 raise
-            except Exception as error:  # of this record
+            except Exception as error:  # the error is this record's
                 sending.append(_Sending(record, error))
                 continue
             if delivery is None:
@@ -276,7 +276,7 @@ class SpoolReplay:
         return sending
 
     async def _append_when_there_is_room(self, record: SpooledRecord) -> _Sending:
-        """Alone, in the line for room, first in, first out with the records of others."""
+        """Append one record alone, in the line for room, first in, first out with other records."""
         runtime = self._runtime
         placed = self._placed(record)
         if isinstance(placed, _Sending):
@@ -321,7 +321,7 @@ class SpoolReplay:
         return partition
 
     async def _conclude(self, sending: Sequence[_Sending]) -> bool:
-        """See to the outcomes; False when some are to be sent again."""
+        """Handle the outcomes; False if some records must be sent again."""
         done: list[SpooledRecord] = []
         again: list[Exception] = []
         apart: list[Exception] = []
@@ -361,7 +361,7 @@ class SpoolReplay:
         return not again
 
     async def _note_progress(self, *, is_held_up: bool = False) -> None:
-        """The mark is written before the next window, or now, when that is not to come soon."""
+        """The mark is written before the next window, or now if no window follows soon."""
         if is_held_up or not self._pending:
             await self._mark()
         if not self._spool.records:
@@ -370,8 +370,8 @@ class SpoolReplay:
             self._not_large.clear()
 
     def _keep_partitions(self, sending: Sequence[_Sending]) -> None:
-        """Some are written, or may be: those that are sent again go to the same partitions. Elsewhere an older record
-        would come after a younger one that is there already.
+        """Some records are written, or may be: those that are sent again go to the same partitions. In another
+        partition an older record could come after a younger one that is already there.
         """
         self._kept_partitions |= {
             one.record.sequence: place_of(one.outcome)[0].topic_partition.partition
@@ -399,14 +399,14 @@ class SpoolReplay:
             self._runtime.admission.give_up_topic(topic)
 
     def _is_refused(self, error: Exception, *, is_sent: bool) -> bool:
-        # Before it was sent only its own fault keeps a record out.
+        # Before it is sent, only the record's own fault refuses it.
         if isinstance(error, MetadataTimeoutError | UnknownTopicOrPartitionError):
             return not is_sent
         return is_for_good(error) or not (is_sent or isinstance(error, KafkaError))
 
     async def _set_aside(self) -> None:
-        """Keep the refused records. Until the disk takes them no other is sent: they would be passed, and one that is
-        sent again may be taken this time, and come late.
+        """Keep the refused records. Until the disk takes them no other record is sent: it would overtake them, and a
+        refused one that is sent again may be accepted this time, and come late.
         """
         refused = self._refused
         kept_in = await self._spool.refuse([refused_line(record, error) for record, error in refused])
@@ -423,7 +423,7 @@ class SpoolReplay:
         self._forget([record for record, _ in refused])
 
     async def _mark(self, sent_to: int = 0) -> None:
-        """Write the mark. A disk that refuses it must not keep the records back: they may be the ones that fill it."""
+        """Write the mark. A disk that refuses it must not keep the records back: they may be what fills it."""
         self._sent_to = max(self._sent_to, sent_to)
         first = self._pending[0].sequence if self._pending else self._dealt_to
         self._delivered = {number for number in self._delivered if number > first}
@@ -459,8 +459,8 @@ class SpoolReplay:
         await asyncio.sleep(self._backoff.delay(self._failures))
 
     async def _brokers_come_back(self) -> None:
-        """Ask for a sign of life, and return with it, or after the back-off. It is not looked for only then: a
-        connection that has reported it may be closed by that time, because it was idle.
+        """Ask a broker for a sign of life; return with the answer, or after the back-off. The answer ends the wait at
+        once, since the connection that gave it may later be closed as idle.
         """
         self._failures += 1
         deadline = self._runtime.now() + self._backoff.delay(self._failures)

@@ -1,7 +1,7 @@
 """``SpoolRuntime``: the parts of a started producer that its spool uses. Kafka has no counterpart.
 
-A name below both: the runtime has a spool, and the spool puts records into the runtime's accumulator. It knows neither
-the beginning nor the end of these parts.
+The name lets both refer to it: the runtime has a spool, and the spool puts records into the runtime's accumulator. It
+knows neither the beginning nor the end of these parts.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """``SpoolSegment``: one file of a spool's records. Everything here blocks.
 
-Owns the file's name, how it is read, and what becomes of bytes that are not records. It knows neither the other
+Owns the file's name, its reading, and the treatment of bytes that are not records. It knows neither the other
 segments nor the mark. Kafka's counterpart is ``LogSegment``.
 
 Rules:
 
-- Bytes that are not a record are kept, under a name of their own: nothing is overwritten.
-- The salt is in the file's name, too: damage to the header costs no record.
-- A block that the disk cannot read costs the records in it.
+- Bytes that are not a record are kept, under another name: no file is overwritten.
+- The salt is also in the file's name: damage to the header loses no record.
+- A block that the disk cannot read loses only the records in it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NAME: Final = re.compile(r"\d{20}(?:-([0-9a-f]{8}))?\.spool")
 
 
 class SetAside(NamedTuple):
-    """Bytes that are not a record, and the file that has them; ``kept_in`` is None where nothing is left of them."""
+    """Bytes that are not a record, and the file that has them; ``kept_in`` is None if they are gone."""
 
     file: Path
     position: int
@@ -41,7 +41,7 @@ class SetAside(NamedTuple):
 
 
 class SpoolSegment:
-    """One file of the spool. ``size`` is as far as it was written, ``last`` the last sequence in it."""
+    """One file of the spool. ``size`` is the number of bytes written, ``last`` the last sequence in it."""
 
     __slots__ = ("_is_given_up", "damaged", "descriptor", "first", "has_only_copy", "last", "path", "salt", "size")
 
@@ -53,11 +53,11 @@ class SpoolSegment:
         self.descriptor = descriptor  # while it is written to, and after that if it has lost its name
         self.size = 0
         self.damaged: set[int] = set()
-        self.has_only_copy = False  # of damaged bytes that the disk had no room for
+        self.has_only_copy = False  # positions of damaged bytes that the disk had no room for
         self._is_given_up = False
 
     def recognize(self, data: bytes) -> ValueError | None:
-        """Find its salt, in its name or its header; returns what is wrong with the header."""
+        """Find the salt, in the file's name or header; returns the problem of the header."""
         named = _NAME.fullmatch(self.path.name)
         self.salt = data[len(MAGIC) : HEADER_SIZE]
         if named is not None and named[1]:
@@ -74,7 +74,7 @@ class SpoolSegment:
         return has_other_version or _NAME.fullmatch(self.path.name) is None
 
     def read(self, start: int) -> bytes:
-        """Its bytes from ``start`` on, and zeros where there are none. Raises OSError when the disk gives none."""
+        """The file's bytes from ``start`` on, with zeros for unreadable blocks. Raises OSError if none can be read."""
         size = self.size - start
         with self.path.open("rb") if self.descriptor < 0 else os.fdopen(os.dup(self.descriptor), "rb") as file:
             try:
@@ -84,11 +84,11 @@ class SpoolSegment:
                 if error.errno != errno.EIO:
                     raise
                 data = _readable(file, start, self.size)
-                self.has_only_copy = True  # the disk may give them another time
+                self.has_only_copy = True  # the disk may read them another time
         return data.ljust(size, b"\0")
 
     def set_aside(self, position: int, torn: bytes) -> list[SetAside]:
-        """Keep damaged bytes beside it, once; without room for that they stay here."""
+        """Copy damaged bytes into a file beside it, once; without room for that they stay here."""
         if position in self.damaged:
             return []
         self.damaged.add(position)
@@ -97,7 +97,7 @@ class SpoolSegment:
         return found
 
     def give_up(self) -> SetAside:
-        """Nothing of it can be read: keep the whole file under another name, if it is there."""
+        """The file cannot be read: keep all of it under another name, if it exists."""
         self.close()
         self._is_given_up = True
         kept_in = self.path
@@ -113,7 +113,7 @@ class SpoolSegment:
         return SetAside(self.path, 0, self.size, kept_in)
 
     def remove(self) -> None:
-        """All in it is dealt with."""
+        """Remove the file: all its records are dealt with."""
         self.close()
         if self._is_given_up:
             return
@@ -130,8 +130,8 @@ class SpoolSegment:
 
 
 def keep_beside(path: Path, position: int, torn: bytes) -> list[SetAside]:
-    """Copy the bytes that are not a record into a file of their own, unless an earlier start did. On a disk that has no
-    room for it they are where they were.
+    """Copy the bytes that are not a record into a file of their own, unless an earlier start did. Without room on the
+    disk they stay in place.
     """
     for kept_in in _names(path.with_name(f"{path.name}.damaged-{position}")):
         if not kept_in.exists():
@@ -153,7 +153,7 @@ def keep_beside(path: Path, position: int, torn: bytes) -> list[SetAside]:
 
 
 def write_at(descriptor: int, data: bytes | memoryview, position: int) -> int:
-    """Write some of the bytes; returns how many. Windows has no ``pwrite``."""
+    """Write some of the bytes; returns their number. Windows has no ``pwrite``."""
     os.lseek(descriptor, position, os.SEEK_SET)
     return os.write(descriptor, data)
 
@@ -170,14 +170,16 @@ def write_all(descriptor: int, data: bytes, position: int) -> None:
 
 
 def _names(path: Path) -> Iterator[Path]:
-    """The name, and others like it: nothing is overwritten."""
+    """The name, then variants of it: no file is overwritten."""
     yield path
     for number in itertools.count(2):
         yield path.with_name(f"{path.name}-{number}")
 
 
 def _readable(file: BinaryIO, start: int, end: int) -> bytes:
-    """What the disk gives, with zeros in place of the blocks that it cannot read. Raises OSError when it gives none."""
+    """The bytes on the disk, with zeros in place of the blocks that it cannot read. Raises OSError if it can read
+    none.
+    """
     found: list[bytes] = []
     failed: OSError | None = None
     has_any = False

@@ -1,7 +1,7 @@
 """``Spooling``: the spool of one life of a producer, from ``start()`` to ``close()``.
 
-Owns the order in which its parts begin and end. It knows neither their insides nor the producer's calls. Kafka has no
-counterpart.
+Owns the order in which the parts of the spool begin and end. It knows neither their insides nor the producer's calls.
+Kafka has no counterpart.
 
 Events: those of ``spool`` and ``spool_replay``, ``producer.spool_replaying`` (info; records, bytes, maybe_sent), and
 ``producer.spool_kept`` (warning; records, bytes, folder).
@@ -31,10 +31,10 @@ _LOOK_AGAIN: Final = 0.05
 MARKED_WITHIN: Final = 1.0
 """Seconds that the end waits for the mark of the records sent last."""
 WRITTEN_WITHIN: Final = 1.0
-"""Seconds that the disk has for the records it was given, however short the time of the close is."""
+"""Seconds that the disk has for the records it was given, however short the time-out of the close is."""
 TIME_TO_WRITE: Final = 1.0
-"""Seconds before its time is over that an unsent record goes to the spool, because the disk takes some; at most half of
-its time.
+"""Seconds before its deadline at which an unsent record goes to the spool, because the disk needs some; at most half
+of its time.
 """
 BUSY_FOR: Final = 0.5
 """Seconds that a batch may wait for a leader that is connected: until then the leader counts as busy, not as
@@ -56,7 +56,7 @@ class SpoolStatistics(NamedTuple):
 
 
 class Spooling:
-    """Made with the runtime whose ``admission`` it makes."""
+    """Made with the runtime; it makes the runtime's ``admission``."""
 
     def __init__(self, runtime: SpoolRuntime) -> None:
         self._runtime = runtime
@@ -88,7 +88,7 @@ class Spooling:
 
         def wakeup_and_watch() -> None:
             wakeup()
-            if self._timer is None and self._after is not None:  # nothing is watched once it has ended
+            if self._timer is None and self._after is not None:  # no batch is watched once it has ended
                 self._arm(min(self._after, self._latest))
 
         return wakeup_and_watch
@@ -100,7 +100,7 @@ class Spooling:
 
     @property
     def error(self) -> str | None:
-        """Why the spool's records are not sent, where it is the disk."""
+        """The reason why the spool's records are not sent, if the disk is at fault."""
         return self._replay.error
 
     def has(self, topic: str) -> bool:
@@ -118,7 +118,7 @@ class Spooling:
 
     def stop_sending(self) -> None:
         """Begin no further window: records in the spool stay there. Records in memory go there before their time is
-        over, with any ``spool_after_ms``.
+        over, whatever ``spool_after_ms`` is.
         """
         if self._after is None and not self._replay.is_ending:
             self._after = math.inf
@@ -128,8 +128,8 @@ class Spooling:
         self._spool.wake_readers()
 
     def keep_unsent(self) -> None:
-        """The producer ends: records in memory that were never sent, and have no older ones in the spool before them,
-        go there.
+        """The producer ends: unsent records in memory go to the spool, unless the spool has older records of their
+        topic.
         """
         batches = self._runtime.accumulator.incomplete
         topics = {batch.topic_partition.topic for batch in batches}
@@ -139,7 +139,7 @@ class Spooling:
         """Release the folder, when the records on their way there are on disk, or after ``timeout`` seconds."""
         self.abort()
         if self._task is not None:
-            # Its records have their outcomes by now; it is given the time to write them down.
+            # Its records have their outcomes by now; this leaves it time to write the mark.
             await asyncio.wait([self._task], timeout=MARKED_WITHIN)
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -169,7 +169,7 @@ class Spooling:
     # asyncio callbacks
 
     def _on_timer(self) -> None:
-        """Move records that wait for too long; look again when the next may, as long as there are any."""
+        """Move records that wait for too long; look again when the next one may have, as long as any wait."""
         self._timer = None
         after, now, runtime = self._after, self._runtime.now(), self._runtime
         batches = runtime.accumulator.incomplete
@@ -189,7 +189,7 @@ class Spooling:
         self._arm(max(_LOOK_AGAIN, min((time - now for time in due.values() if time > now), default=longest)))
 
     def _on_nearly_overdue(self, records: list[Accepted]) -> None:
-        """Move the unsent ones with all of their topics; it may be long before the topic's turn has come otherwise."""
+        """Move the unsent records with all of their topics; otherwise the topic's turn may come much later."""
         now, runtime = self._runtime.now(), self._runtime
         results = places_of(accepted_of(records, self.admission.spool_if_unanswered))
         late = {

@@ -1,16 +1,14 @@
-"""``SpoolingAdmission``: an ``Admission`` with a spool for the records that it cannot let in.
-
-Owns which way a record goes, to the accumulator or to the spool. It knows no files, and not when spooled records are
-sent. Kafka has no counterpart.
+"""``SpoolingAdmission``: an ``Admission`` with a spool for the records that it cannot admit. Owns the choice between
+the accumulator and the spool. It knows neither files nor the sending of spooled records. Kafka has no counterpart.
 
 Rules:
 
 - A topic whose policy is ``spool`` goes to the spool when there is no room for a record, or while its metadata is
-  missing and brokers cannot be reached. From then on all its records do, in the order of their calls, until the spool
-  has none of it left: a topic's queue is never None meanwhile, so that no fast path passes it by.
-- A full spool, or one that cannot be written, waits as ``wait`` does: for room in the spool where the topic has records
-  there, and in the accumulator's line where it has none.
-- Records sent out of the spool do not come by here.
+  missing and brokers cannot be reached. From then on all its records go there, in the order of their calls, until the
+  spool has none of them left: meanwhile the topic's queue is never None, so that no fast path bypasses it.
+- With a full spool, or one that cannot be written, a record waits as with ``wait``: for room in the spool if the topic
+  has records there, otherwise in the accumulator's line.
+- Records sent out of the spool do not pass through here.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ __all__ = ["SpoolingAdmission"]
 
 SPOOL: Final = "spool"
 OUTAGE_AFTER: Final = 1.0
-"""Seconds that a batch of a full buffer was not sent, after which it is not brokers that are slow."""
+"""Seconds without sending a batch of a full buffer after which brokers count as away, not as slow."""
 RECHECK_AFTER: Final = 0.2
 """Seconds after which a record that waits for metadata is looked at again."""
 
@@ -43,7 +41,7 @@ class SpoolingAdmission(Admission):
     """Described above."""
 
     def __init__(self, runtime: SpoolRuntime, spool: Spool, is_connected: Callable[[], bool]) -> None:
-        """``is_connected`` tells whether there is a connection to any broker."""
+        """``is_connected`` tells whether any broker is connected."""
         super().__init__(
             runtime.loop,
             runtime.metadata,
@@ -63,7 +61,7 @@ class SpoolingAdmission(Admission):
         spool.on_free = self._on_topic_free
 
     def refresh(self, topic: str, now: float) -> TopicState:
-        """As ``Admission.refresh``; a topic of the spool lets no record pass."""
+        """As ``Admission.refresh``; a topic with records in the spool lets no record pass."""
         state = super().refresh(topic, now)
         self._hold(state)
         return state
@@ -76,7 +74,7 @@ class SpoolingAdmission(Admission):
             self.pump(state, now)  # brokers may have gone since the first of its queue came
 
     def append_at_once(self, record: PendingRecord) -> Delivery | None:
-        """As ``Admission.append_at_once``; where the topic has a spool, a record goes there rather than nowhere."""
+        """As ``Admission.append_at_once``; if the topic has a spool, a record without room goes there."""
         if not self.is_spooling(record.topic):
             return super().append_at_once(record)
         state = self.topics.get(record.topic)
@@ -117,7 +115,7 @@ class SpoolingAdmission(Admission):
         return super().why_not_at_once(record)
 
     def expire(self, record: PendingRecord) -> None:
-        """As ``Admission.expire``; the metadata that did not come may yet come to the records in the spool."""
+        """As ``Admission.expire``; the missing metadata may still come for the records in the spool."""
         if record.deadline == record.own_deadline or not self.spool_if_unanswered(record):
             super().expire(record)
 
@@ -137,8 +135,8 @@ class SpoolingAdmission(Admission):
         super().close(make_error)
 
     def evacuate(self, topics: Collection[str], reason: str) -> None:
-        """Move the unsent records in batches of these topics to the spool, in order, where it has room for all
-        of a topic. The topics have nothing there yet.
+        """Move the unsent records in batches of these topics to the spool, in order, if it has room for all of a
+        topic. The spool has no records of these topics yet.
         """
         in_line = self._topics_in_line()
         for topic in topics:
@@ -163,15 +161,15 @@ class SpoolingAdmission(Admission):
             state = self.topics.get(topic)
             if state is not None:
                 self._hold(state)
-            in_line = self._topics_in_line()  # some of it got the room
+            in_line = self._topics_in_line()  # some of the topic's records got the room
 
     def is_spooling(self, topic: str) -> bool:
-        """True when the topic's records go to the spool for want of room, or do so now."""
+        """True when the topic's records may go to the spool for want of room, or go there already."""
         return self._policies.policy(topic) == SPOOL or self._spool.has(topic)
 
     @property
     def is_unreachable(self) -> bool:
-        """No broker reports topics: the last that we asked did not answer, or none can be connected to."""
+        """True when no broker reports topics: the last one asked did not answer, or no broker can be connected to."""
         metadata = self.metadata
         if metadata.fatal_error is not None:
             return False
@@ -201,7 +199,7 @@ class SpoolingAdmission(Admission):
 
     def join(self, state: TopicState, record: PendingRecord) -> None:
         if not state.waiting:
-            state.waiting = None  # it may be there and be no queue
+            state.waiting = None  # the state may exist without a queue
         super().join(state, record)
 
     def pump(self, state: TopicState, now: float) -> None:
@@ -227,7 +225,7 @@ class SpoolingAdmission(Admission):
             return
         delivery = self._appended(record, now)
         if record.done():
-            return  # taken back by the user's partitioner
+            return  # the user's partitioner took the record back
         if delivery is None:
             self.appender.check_record(record, now)  # a record that can never be accepted is not kept either
             delivery = self._overflowing(record, now)
@@ -236,14 +234,14 @@ class SpoolingAdmission(Admission):
         self.appended_or_in_line(record, delivery, now)
 
     def _appended(self, record: PendingRecord, now: float) -> Delivery | None:
-        """Into a batch; None without room."""
+        """Append the record to a batch; None without room."""
         self.choose_partition(record)
         if record.done() or self._spool.has(record.topic):  # the user's partitioner may have sent records itself
             return None
         return self._policies.append_if_room(record, now, self.metadata.cluster)
 
     def _overflowing(self, record: PendingRecord, now: float) -> Delivery | None:
-        """Into the spool, as the first of its topic; in an outage with the records in memory before it."""
+        """Put the record into the spool, the first of its topic; in an outage after the records in memory."""
         topic = record.topic
         oldest = min(
             (
@@ -269,7 +267,9 @@ class SpoolingAdmission(Admission):
         return delivery is not None
 
     def _spooled(self, record: PendingRecord) -> Delivery | None:
-        """Into the spool; None when it is full. Raises for a record that no batch could take, as memory does."""
+        """Put the record into the spool; None if that is full. Raises for a record that no batch could take, as memory
+        does.
+        """
         self.appender.check_record(record, self.loop.time())
         if self._spool.has(record.topic):
             reason = "older records of the topic are in the spool"
@@ -298,12 +298,12 @@ class SpoolingAdmission(Admission):
         return BufferExhaustedError(f"no room for a record of topic {record.topic!r}: {why}", topic=record.topic)
 
     def _is_astray(self, record: PendingRecord) -> bool:
-        """For a partition that is not there: it is waited for, and refused to its caller in the end."""
+        """True for a record of a missing partition: it waits, and is refused to its caller in the end."""
         count = self.metadata.cluster.partition_count(record.topic)
         return record.partition is not None and 0 < count <= record.partition
 
     def _waits_for_brokers(self, record: PendingRecord) -> bool:
-        """True when no broker has answered since the record came, which is the first of its topic's queue."""
+        """True when no broker has answered since the record, the first of its topic's queue, came."""
         state = self.topics.get(record.topic)
         if state is None or not self.is_spooling(record.topic) or not record.is_serialized or state.partition_count:
             return False

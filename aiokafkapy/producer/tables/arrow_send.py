@@ -1,21 +1,21 @@
 """``send_arrow``: the rows of a table in one call, and one result for all of them.
 
-Owns how a table is cut into windows, where the rows of a topic may go, the treatment of rows that cannot be sent, and
-the turns between slices. Rows are planned and encoded by ``record/arrow_rows``, from the table's buffers; places in
-batches are given by ``RecordAppender.append_rows``. It knows no sockets. Java has no counterpart.
+Owns the cutting of a table into windows, the partitions that the rows of a topic may go to, the treatment of rows that
+cannot be sent, and the turns between slices. Rows are planned and encoded by ``record/arrow_rows``, from the table's
+buffers; ``RecordAppender.append_rows`` gives them places in batches. It knows no sockets. Java has no counterpart.
 
 Rules:
 
 - The table's columns are checked before its first row is sent, and its buffers are released as they are encoded.
-- Within a partition rows keep their order. Between two slices others run, and may send.
+- Within a partition rows keep their order. Between two slices other tasks run, and may send.
 - A table takes half of ``buffer_memory`` and waits for its own records then, so that others find room beside it.
 - A row that finds no room, or that comes behind others which wait, goes the way of ``enqueue``, and the rows after it
-  wait with it. With interceptors, or a partitioner of the user's, all rows go this way, because these see every
+  wait with it. With interceptors, or a user's partitioner, all rows go this way, because these see every
   row.
-- Rows of a topic that a spool takes without its partitions go this way too. When it is full one row waits for room, and
-  those after it in the window are only tried.
-- A row that cannot be sent stops no other. When the producer is closed, no more rows are taken.
-- A partition that does not exist is asked for once in a call; its rows then fail at once.
+- Rows of a topic that a spool takes without its partitions go this way too. If the spool is full, one row waits for
+  room, and those after it in the window are only tried.
+- A row that cannot be sent does not stop others. When the producer is closed, no more rows are taken.
+- A partition that does not exist is requested once in a call; its rows then fail at once.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ from .table_metadata import TableMetadata
 __all__ = ["ArrowSend"]
 
 COST_OF_SINGLE_ROW: Final = 1024
-"""Bytes that a row counts for when it goes its own way or fails: it takes as long as several others."""
+"""Bytes that a row counts for if it goes the way of ``enqueue`` or fails: it takes as long as several others."""
 COST_OF_ROUTE: Final = 512
 COST_OF_REFUSAL: Final = 32
-"""The same for one topic of a window, and for a row that is known to fail before its turn comes."""
+"""The same for one topic of a window, and for a row that is known to fail before its turn."""
 ROWS_PER_LANE: Final = 256
-"""Rows planned at a time for each partition, within bounds: a batch has its cost, however few rows it has."""
+"""Rows planned at a time for each partition, within bounds: every batch has a fixed cost."""
 STEPS: Final = 8
-"""A table's half of the memory is filled in about as many steps, or in more where a slice is smaller."""
+"""A table's half of the memory is filled in about as many steps, or in more if a slice is smaller."""
 NO_ROUTE: Final = Route(0, 0)
 
 
@@ -82,7 +82,7 @@ class ArrowSend:
         self._names = ColumnNames()
         self._schema: TableSchema  # from ``open()`` on
         self._table: RecordTable | None = None
-        # Where rows may go: a topic's lanes are given out once, and again when it got more partitions
+        # The places for rows: a topic's lanes are made once, and again when it got more partitions
         self._routes: dict[str, Route] = {}
         self._first_lanes: list[int] = []
         self._lane_routes: list[tuple[str, Route]] = []
@@ -91,7 +91,7 @@ class ArrowSend:
         self._sticky_bytes: dict[str, int] = {}
         self._topic_errors: dict[str, KafkaError] = {}
         self._is_refreshed = False
-        # Their outcomes
+        # The outcomes of the rows
         self._places = RowPlaces()
         self._bytes = 0
         self._is_ended = False
@@ -153,7 +153,7 @@ class ArrowSend:
             if batch is None:
                 return
             await self._send_batch(BatchReader(batch, self._schema))
-            batch = None  # it may be the last one to hold the buffers, and the next one may take its time
+            batch = None  # this may be the last reference to the buffers, and the next batch may take its time
 
     async def outcome(self) -> TableMetadata:
         """Wait until every row has its outcome, and return them."""
@@ -180,7 +180,7 @@ class ArrowSend:
             self._bytes += rows.encoded_bytes
 
     def _window_rows(self) -> int:
-        """Rows for one look at the columns: more where a plan has many partitions to spread them over."""
+        """Rows for one look at the columns: more if a plan has many partitions to spread them over."""
         if self._is_uniform:
             return PLANNED_ROWS
         # The topics of a window are made into numbers in one step.
@@ -201,7 +201,7 @@ class ArrowSend:
                 is_planned = rows.plan_on()
             if rows.refused and not self._is_refreshed and _is_partition_missing(rows, routes):
                 self._is_refreshed = True
-                with suppress(KafkaError):  # whether the producer was closed meanwhile is seen later
+                with suppress(KafkaError):  # a close of the producer meanwhile is noticed later
                     await self._runtime.metadata_refreshed()
                 continue
             start += rows.planned
@@ -249,7 +249,7 @@ class ArrowSend:
         runtime = self._runtime
         lane = rows.lane_at(rows.position)
         topic, route = self._lane_routes[bisect_right(self._first_lanes, lane) - 1]
-        # Half of the memory is left to others, unless nothing of this call moves.
+        # Half of the memory is left to others, unless no row of this call moves.
         budget = SLICE_BYTES - self._unyielded
         half = runtime.config.buffer_memory // 2
         own_share = half - runtime.accumulator.buffered_bytes
@@ -259,7 +259,8 @@ class ArrowSend:
             await self._wait_for_progress(topic)
             return
         if not self._is_pressed:
-            # In steps that are worth one: memory is paid for by the block, and the last has room for many rows.
+            # In steps that are worth their cost: memory is paid for by the block, and the last one has room for many
+            # rows.
             budget = min(budget, max(own_share, half // STEPS, 1))
         now = runtime.now()
         state = runtime.admission.refresh(topic, now)
@@ -288,10 +289,10 @@ class ArrowSend:
             rows.position += 1
 
     async def _wait_for_progress(self, topic: str) -> None:
-        """Wait until something of this call has its outcome; after ``max_block_ms`` take the other half too."""
+        """Wait until a run of this call has its outcome; after ``max_block_ms`` take the other half too."""
         runtime = self._runtime
         if runtime.config.manual_flush:
-            self._is_pressed = True  # nothing will move by itself
+            self._is_pressed = True  # no row will move by itself
             return
         # With a linger set, the batches that are waited for wait themselves.
         hurry = runtime.accumulator.hurry() if runtime.config.for_topic(topic).linger_ms else None
@@ -304,7 +305,7 @@ class ArrowSend:
     async def _send_row(
         self, rows: ArrowRows, row: int, topic: str, partition: int | None, *, may_wait: bool = True
     ) -> Exception | None:
-        """Send one row as ``enqueue`` does, or as ``send_nowait``; returns why it is not sent."""
+        """Send one row as ``enqueue`` does, or as ``send_nowait``; returns the error if it is not sent."""
         self._unyielded += COST_OF_SINGLE_ROW
         rows.now_ms = now_ms()
         try:
@@ -343,10 +344,10 @@ class ArrowSend:
             self._unyielded = 0
             await asyncio.sleep(0)
 
-    # where rows may go
+    # places for rows
 
     async def _have_unknown(self, topics: Sequence[str | None]) -> bool:
-        """True when one of the topics has no partitions to plan for, and its rows are taken all the same."""
+        """True when one of the topics has no partitions to plan for, and its rows are still taken."""
         for topic in topics:
             if not topic or topic in self._routes or topic in self._topic_errors:
                 continue
@@ -355,7 +356,7 @@ class ArrowSend:
         return False
 
     async def _goes_unknown(self, topic: str) -> bool:
-        """True when a topic has no partitions, and its rows are taken all the same. They are waited for once."""
+        """True when a topic has no partitions, and its rows are still taken. Its partitions are waited for once."""
         admission = self._runtime.admission
         if admission.takes_unknown(topic):
             return True
@@ -365,7 +366,7 @@ class ArrowSend:
         return True
 
     async def _is_nowhere(self, topic: str) -> bool:
-        """True when a topic has no partitions, and its rows are not taken without: ``_topic_errors`` says why."""
+        """True when a topic has no partitions, and its rows are not taken: ``_topic_errors`` says why."""
         return topic not in self._routes and not await self._goes_unknown(topic) and topic in self._topic_errors
 
     def _is_spool_full(self, topic: str, error: Exception) -> bool:
@@ -374,7 +375,7 @@ class ArrowSend:
         return is_late and self._runtime.admission.takes_unknown(topic)
 
     async def _route(self, topic: str | None) -> Route:
-        """The lanes of a topic, whose metadata is waited for; none when it does not come."""
+        """The lanes of a topic, after waiting for its metadata; empty if that does not come."""
         self._unyielded += COST_OF_ROUTE
         if not topic or topic in self._topic_errors:
             return NO_ROUTE
@@ -403,7 +404,7 @@ class ArrowSend:
         return route._replace(sticky_partition=appender.sticky_partition(topic, sticky_bytes, state.cluster))
 
     async def _find(self, topic: str) -> None:
-        """Wait for the topic's metadata. Raises why it does not come, or why no row may be sent any more."""
+        """Wait for the topic's metadata. Raises the error if it does not come, or if no row may be sent any more."""
         try:
             await self._runtime.partitions_for(topic)
         except KafkaError as error:
@@ -413,7 +414,7 @@ class ArrowSend:
         self._intake.accepting_runtime(self._opening)
 
     def _refuse(self, rows: ArrowRows, topics: Sequence[str | None], routes: Sequence[Route]) -> None:
-        """Give errors to the rows of a plan that can be sent nowhere; each is made when it is looked at."""
+        """Give errors to the rows of a plan that cannot be sent; each error is made when it is read."""
         refusals = _Refusals(self._names, topics, routes, *rows.refusals(), self._topic_errors)
         self._places.add_failed(rows.refused, refusals.error)
 
@@ -438,7 +439,7 @@ class _Refusals(NamedTuple):
     topic_errors: Mapping[str, KafkaError]
 
     def error(self, index: int) -> KafkaError:
-        """Why the ``index``-th of them could be sent nowhere."""
+        """The reason why the ``index``-th of them could not be sent."""
         number, partition = self.numbers[index], self.partitions[index]
         topic = None if number == NULL_TOPIC else self.topics[number]
         if not topic:

@@ -1,14 +1,14 @@
-"""``RowPlaces``: where the rows of a table went, and their outcomes, without an object for each row.
+"""``RowPlaces``: the places and outcomes of a table's rows, without an object for each row.
 
 Owns the way from a row's number to its place in a batch and back. It knows no batches, only their results, and neither
 tables nor topics. Java has no counterpart.
 
 Rows are sent by windows, and within a window in the order of their lanes (``record/arrow_rows``); a *place* is a
 number in the order of sending. It keeps for each window its rows' lanes, a byte or two a row, or nothing when all
-went to one; for each run of places in one batch its result, and the first index there. The rest is found by looking.
+went to one; for each run of places in one batch its result, and the first index there. Everything else is looked up.
 
-Rules: every row of a window gets a place, also one that was never accepted; those have a result of their own, which has
-failed already.
+Rules: every row of a window gets a place, also a row that was never accepted; such rows have a separate result, which
+has already failed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROWS_PER_TURN: Final = 20_000
 """Failed rows that are found before the loop gets its turn."""
 RUNS_PER_LOOK: Final = 1_000
 LOOK_COST: Final = 1_000
-"""Runs that are looked at, and the rows that these count for."""
+"""Runs that are read at a time, and the rows that these count for."""
 NOWHERE: Final = TopicPartition("", -1)
 
 
@@ -68,7 +68,7 @@ class RowPlaces:
         # Rows still on their way, and those that failed, once all have their outcome
         self._outstanding = Outstanding()
         self.failed = array("q")
-        # The order of the window that was looked at last
+        # The order of the window that was read last
         self._kept_window = -1
         self._kept_order: tuple[Sequence[int], Sequence[int]] = ((), ())
 
@@ -119,7 +119,7 @@ class RowPlaces:
                     looked_at = 0
                     await asyncio.sleep(0)
 
-    # looking; every row must have its outcome
+    # outcomes; every row must have one
 
     def locate(self, row: int) -> tuple[ProduceRequestResult, int]:
         """The result of a row, and its index there."""
@@ -132,7 +132,7 @@ class RowPlaces:
         return self._results[run].follow(self._firsts[run] + place - self._starts[run])
 
     def delivered(self) -> Iterator[tuple[ProduceRequestResult, int, int]]:
-        """The runs of delivered rows: result, first index there, how many."""
+        """The runs of delivered rows: result, first index there, number of rows."""
         for number, result in enumerate(self._results):
             first = self._firsts[number]
             count = self._end_of(number) - self._starts[number]
@@ -157,7 +157,7 @@ class RowPlaces:
         return self._starts[run + 1] if run + 1 < len(self._starts) else self.count
 
     def _failed_of(self, window: int) -> Iterator[Sequence[int]]:
-        """The rows of a window that failed, in pieces, in order; empty pieces now and then."""
+        """The rows of a window that failed, in pieces, in order; some pieces are empty."""
         first = self._window_rows[window]
         end = self._window_rows[window + 1] if window + 1 < len(self._window_rows) else self.row_count
         run = max(0, bisect_right(self._starts, first) - 1)
@@ -197,7 +197,7 @@ class RowPlaces:
 
 
 class Outstanding(SettlementCounter):
-    """Counts runs without an outcome, a batch once for each of its runs, and wakes the task that waits for one less."""
+    """Counts runs without an outcome, a batch once for each of its runs, and wakes the waiting task at each outcome."""
 
     __slots__ = ("_waiter",)
 
@@ -216,7 +216,7 @@ class Outstanding(SettlementCounter):
                 pass
 
     async def next(self, deadline: float) -> bool:
-        """Wait for the next outcome, which must be one to come; False when the deadline came first."""
+        """Wait for the next outcome, which must still be to come; False when the deadline came first."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[bool] = loop.create_future()
         self._waiter = waiter

@@ -1,7 +1,5 @@
-"""``TableMetadata``, the result of ``send_arrow``: where the rows of a table are.
-
-Owns the view only: a single row is looked up in ``RowPlaces`` when it is asked for. Kafka's counterpart is
-``RecordMetadata``, one for each row.
+"""``TableMetadata``, the result of ``send_arrow``: the places of a table's rows. Owns the view only: a single row is
+looked up in ``RowPlaces`` when it is read. Kafka's counterpart is ``RecordMetadata``, one for each row.
 
 Rule: an offset of -1 means that no broker told it, as in ``RecordMetadata``.
 """
@@ -25,7 +23,7 @@ __all__ = ["PartitionMetadata", "TableMetadata"]
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """How many rows of a table one partition has, and the offsets of its first and last."""
+    """The number of a table's rows in one partition, and the offsets of the first and the last."""
 
     count: int
     first_offset: int = INVALID_OFFSET
@@ -33,7 +31,7 @@ class PartitionMetadata:
 
 
 class FailedRows(Mapping[int, BaseException]):
-    """Row number → its error, in the order of rows; errors are made when they are looked at."""
+    """Row number → its error, in the order of rows; errors are made when they are read."""
 
     def __init__(self, places: RowPlaces) -> None:
         self._places = places
@@ -66,7 +64,8 @@ class FailedRows(Mapping[int, BaseException]):
 class TableMetadata:
     """The outcome of a table, by partition and row by row.
 
-    ``rows`` counts all of them, ``bytes`` the size of those accepted: of their records as encoded, before compression.
+    ``rows`` counts all of them, ``bytes`` the size of the accepted ones: of their records as encoded, before
+    compression.
     """
 
     def __init__(self, places: RowPlaces, encoded_bytes: int) -> None:
@@ -95,7 +94,7 @@ class TableMetadata:
         return {place: PartitionMetadata(*found[place]) for place in sorted(found)}
 
     def topic_partition(self, row: int) -> TopicPartition:
-        """Where a row is; raises its error if it was not delivered, IndexError if there is no such row."""
+        """The partition of a row; raises its error if it was not delivered, IndexError if there is no such row."""
         return self._located(row)[0]
 
     def offset(self, row: int) -> int:
@@ -118,7 +117,7 @@ class TableMetadata:
 
 
 def at_row(error: BaseException, row: int) -> BaseException:
-    """``error``, saying which row it is about; it must be the caller's own copy."""
+    """``error`` with a note that names the row; it must be the caller's own copy."""
     text = f"row {row}: "
     if isinstance(error, KafkaError):
         error.args = (text + str(error), *error.args[1:])

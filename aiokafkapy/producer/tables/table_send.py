@@ -5,8 +5,8 @@ sockets. Java has no counterpart.
 
 Rules:
 
-- A table's rows are put into batches when those of the table before it all are: rows keep their order within a
-  partition over all tables.
+- A table's rows are put into batches after all rows of the table before it: rows keep their order within a partition
+  over all tables.
 - A table's outcome is its own: rows that failed stop neither it nor the tables after it.
 """
 

@@ -1,11 +1,12 @@
 """``TransactionAttempts``: one transaction, tried until it is committed.
 
-Owns which errors another attempt may mend, for how long, and the pauses; the transaction itself is ``Transactions``'.
-Java leaves this loop to its users (the example in ``KafkaProducer``'s documentation, and KIP-1050's classes).
+Owns the list of errors that another attempt may mend, the time for attempts, and the pauses; ``Transactions`` has the
+transaction itself. Java leaves this loop to its users (the example in ``KafkaProducer``'s documentation, and
+KIP-1050's classes).
 
 Rules:
 
-- The block is run again only after its transaction was aborted: while a commit has no answer it is asked about.
+- The block is run again only after its transaction was aborted: a commit without an answer is asked about again.
 - ``async for`` ends when a transaction is committed; each of its turns must enter the attempt.
 
 Events: ``transaction.tried_again`` (warning; transactional_id, attempt, error).
@@ -30,9 +31,10 @@ _logger = get_logger(__name__)
 
 
 class Patience:
-    """How long transactions are tried again, and the pauses between: one for all attempts of the same work.
+    """The time for which transactions are tried again, and the pauses between: one object for all attempts of the same
+    work.
 
-    An error is mended by another attempt when its class is ``retriable`` or ``abortable``; ``also_mended`` are others.
+    An error is mended by another attempt when its class is ``retriable`` or ``abortable``; ``also_mended`` adds others.
     """
 
     def __init__(
@@ -54,7 +56,7 @@ class Patience:
         self._deadline = math.inf
 
     async def begun(self) -> AbstractAsyncContextManager[None]:
-        """The scope of a transaction that is open, begun again while errors may be mended."""
+        """The scope of an open transaction, begun again while errors may be mended."""
         while True:
             scope = self._transactions.scope()
             try:
@@ -65,8 +67,8 @@ class Patience:
                 return scope
 
     async def settled(self, scope: AbstractAsyncContextManager[None], error: BaseException | None) -> KafkaError | None:
-        """Leave the scope of a transaction with ``error``, or commit it: None once it is committed, or why it is
-        aborted, if that may be mended in time; then after a pause.
+        """Leave the scope of a transaction with ``error``, or commit it: returns None once it is committed; if another
+        attempt may mend its error in time, returns that after the abort and a pause.
 
         Raises the commit's error otherwise, and ``error`` itself.
         """
@@ -87,7 +89,7 @@ class Patience:
         return error
 
     async def _pause(self, error: KafkaError) -> None:
-        """Wait before the next attempt. Raises ``error`` when it would come again, or time is over."""
+        """Wait before the next attempt. Raises ``error`` if it would recur, or time is over."""
         if not (error.retriable or error.abortable or isinstance(error, self._also_mended)):
             raise error
         delay = self._backoff.delay(self._failed)
@@ -104,8 +106,9 @@ class Patience:
         await asyncio.sleep(delay)
 
     async def _asked_again(self, error: KafkaError) -> KafkaError | None:
-        """The outcome of a commit that had no answer: None, or the reason why there is none. Raises ``error`` when time
-        is over."""
+        """The outcome of a commit that had no answer: None if it is committed, else the error of the commit. Raises
+        ``error`` when time is over.
+        """
         if self._is_over():
             raise error
         try:

@@ -2,11 +2,11 @@
 (KIP-447).
 
 Owns the loop: a batch is read, its block runs in a transaction, and its end commits the records and the offsets
-together. How long an error is tried again is ``Patience``'s. Kafka's counterpart is the loop in KIP-447 and in
+together. ``Patience`` limits the repeated attempts. Kafka's counterpart is the loop in KIP-447 and in
 ``KafkaProducer``'s documentation; franz-go's is ``GroupTransactSession``.
 
-Rule: a batch that is not committed is read again; so the consumer goes back before anything else is read, after any
-error, and cancellation too. A caller that is cancelled in a commit waits until its outcome is known, because it
+Rule: a batch that is not committed is read again; so the consumer goes back before any other record is read, after any
+error and after cancellation. A caller that is cancelled in a commit waits until its outcome is known, because that
 decides where to read on.
 """
 
@@ -71,7 +71,7 @@ class ConsumedBatches(Generic[R]):
     async def end(
         self, batch: ConsumedBatch[R], scope: AbstractAsyncContextManager[None], error: BaseException | None
     ) -> None:
-        """Commit the transaction with the batch's offsets, or go back to where the batch begins."""
+        """Commit the transaction with the batch's offsets, or go back to the beginning of the batch."""
         if error is None:
             error = await self._send_offsets(batch)
         try:
@@ -87,7 +87,7 @@ class ConsumedBatches(Generic[R]):
     # internals
 
     async def _leave(self, batch: ConsumedBatch[R], error: BaseException) -> None:
-        """An exception leaves the loop: be where the next one has to read on."""
+        """An exception leaves the loop: move to the offsets from which the next reader goes on."""
         transactions = self._transactions
         await transactions.settled()
         if not transactions.may_be_aborted:

@@ -1,4 +1,5 @@
-"""Consumers of other clients, as ``ConsumedBatches`` needs them: read some records, say which group, go to an offset.
+"""Consumers of other clients, as ``ConsumedBatches`` needs them: they read records, name their group, and go to an
+offset.
 
 Owns the names that aiokafka's ``AIOKafkaConsumer`` and confluent-kafka's ``Consumer`` have for these; it imports
 neither. Calls of confluent-kafka block, so they run in a thread, one at a time.
@@ -23,7 +24,7 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 SECONDS_OF_A_POLL: Final = 0.2
-"""A cancelled poll of a blocking consumer ends after it."""
+"""Seconds of one poll: a cancelled poll of a blocking consumer ends after them."""
 
 SECONDS_TO_ASK_FOR_OFFSETS: Final = 30.0
 PARTITION_EOF: Final = -191
@@ -33,10 +34,10 @@ class Consumer(Protocol[R]):
     """The calls of a consumer that the loop makes."""
 
     async def read(self, max_records: int) -> Mapping[TopicPartition, Sequence[R]]:
-        """Records by partition, in order; none when none came for a while."""
+        """Records by partition, in order; empty if none came for a while."""
 
     def next_offset(self, record: R) -> OffsetToCommit:
-        """The offset behind a record."""
+        """The offset after a record's."""
 
     def offset(self, record: R) -> int:
         """A record's offset."""
@@ -45,8 +46,9 @@ class Consumer(Protocol[R]):
         """The group, and the consumer's membership in it."""
 
     async def go_back(self, offsets: Mapping[TopicPartition, int], generation: int) -> None:
-        """Read on at these offsets, which were read in this generation of the group. Since then partitions may have
-        moved: those that are not here are left, the others are read on at the group's committed offsets."""
+        """Read on at these offsets, which were read in this generation of the group. Partitions may have moved since:
+        those that are no longer here are left out, the others go on at the group's committed offsets.
+        """
 
 
 class _AiokafkaRecord(Protocol):
@@ -57,7 +59,7 @@ class _AiokafkaRecord(Protocol):
 
 
 class AiokafkaConsumer(Protocol[R_co]):
-    """``AIOKafkaConsumer``; its partitions are named tuples of a topic and a number, of a type of its own."""
+    """``AIOKafkaConsumer``; its partitions are named tuples of a topic and a number, of aiokafka's own type."""
 
     async def getmany(self, *, timeout_ms: int, max_records: int) -> Mapping[Any, Sequence[R_co]]: ...
 
@@ -111,7 +113,9 @@ class ConfluentConsumer(Protocol[R_co]):
 
 
 def consumer_of(consumer: Any, group_metadata: object) -> Consumer[Any]:
-    """Raises TypeError for a consumer that is neither client's, or whose group is not known; ConfigurationError."""
+    """Raises TypeError for a consumer of neither client, or whose group is not known, and ConfigurationError for one
+    that commits by itself.
+    """
     group = None if group_metadata is None else group_of(group_metadata)
     if hasattr(consumer, "getmany"):
         return _Aiokafka(consumer, group)
@@ -124,7 +128,7 @@ def consumer_of(consumer: Any, group_metadata: object) -> Consumer[Any]:
 
 
 class _Aiokafka:
-    """aiokafka's consumer. It has no call that tells of the membership: attributes that are not public do."""
+    """aiokafka's consumer. It has no public call for the membership: private attributes tell it."""
 
     def __init__(self, consumer: AiokafkaConsumer[_AiokafkaRecord], group: GroupMetadata | None) -> None:
         if getattr(consumer, "_enable_auto_commit", False):
@@ -209,7 +213,7 @@ class _ConfluentKafka:
         await _in_thread(lambda: self._go_back(offsets, generation))
 
     def _give_back(self, messages: Sequence[_ConfluentMessage]) -> None:
-        """Nobody will see these: read them again."""
+        """No caller will see these records: read them again."""
         first: dict[tuple[str, int], int] = {}
         for message in messages:
             if message.error() is None:

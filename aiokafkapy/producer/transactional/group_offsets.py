@@ -16,7 +16,7 @@ from ...common import TopicPartition, group_id_of, number_within, text_of, topic
 __all__ = ["GroupLike", "GroupMetadata", "OffsetToCommit", "OffsetsLike", "group_of", "offsets_of"]
 
 _LIBRDKAFKA_GROUP: Final = b"CGMDv2:"
-"""The bytes of confluent-kafka's ``consumer_group_metadata()`` begin so (rd_kafka_consumer_group_metadata_write)."""
+"""The first bytes of confluent-kafka's ``consumer_group_metadata()`` (rd_kafka_consumer_group_metadata_write)."""
 
 
 class GroupMetadata(NamedTuple):
@@ -37,7 +37,7 @@ class OffsetToCommit(NamedTuple):
 
 
 class _HasGroup(Protocol):
-    """A client's object that has a member of a group."""
+    """A client's object for a member of a group."""
 
     @property
     def group_id(self) -> str: ...
@@ -51,7 +51,7 @@ class _HasOffset(Protocol):
 
 
 class _HasPlace(_HasOffset, Protocol):
-    """What has the partition too."""
+    """An offset together with its partition."""
 
     @property
     def topic(self) -> str: ...
@@ -62,7 +62,7 @@ class _HasPlace(_HasOffset, Protocol):
 
 GroupLike: TypeAlias = str | bytes | _HasGroup
 OffsetsLike: TypeAlias = Mapping[Any, int | _HasOffset] | Iterable[_HasPlace]
-"""A mapping's keys are partitions in any form: ``Mapping`` takes no type that is only like the one it says."""
+"""The mapping's keys are partitions in any form, because ``Mapping`` is invariant in its keys."""
 
 
 def offsets_of(offsets: Mapping[Any, Any] | Iterable[Any]) -> dict[TopicPartition, OffsetToCommit]:
@@ -111,6 +111,6 @@ def _group_of_librdkafka(given: bytes) -> GroupMetadata:
         group_id, member_id, instance = given[len(_LIBRDKAFKA_GROUP) + 4 :].split(b"\0", 2)
     except (struct.error, ValueError):
         raise ValueError(f"{given!r} is not a group's metadata: it is cut short") from None
-    # A byte that is 1 where there is no name, else 0 and the name.
+    # A byte that is 1 without a name, else 0 followed by the name.
     name = instance[1:].rstrip(b"\0").decode() if instance[:1] == b"\0" else None
     return GroupMetadata(group_id.decode(), generation, member_id.decode(), name)

@@ -1,16 +1,17 @@
 """``TransactionRequests``: the requests of a transactional producer, to the node that coordinates its transactions.
 
 Owns a network client of its own, because the coordinator answers slowly while it waits for markers, and records must
-not queue behind that; the coordinator's address; and retries. ``Transaction`` knows the due requests and the effect of
-an error. Kafka's counterparts are the request handlers of ``TransactionManager``.
+not queue behind that; the coordinator's address; and retries. ``Transaction`` decides the due requests and the effect
+of an error. Kafka's counterparts are the request handlers of ``TransactionManager``.
 
 Rules:
 
-- A request is sent again until its answer is there or its time is over: after a lost connection, a coordinator that has
-  moved (which is looked up again), and any other retriable error, with back-off. CONCURRENT_TRANSACTIONS means that the
-  transaction before is just being ended: that takes milliseconds, so it is asked again in twenty.
-- Requests of a transaction keep the identity that they were first sent with: a late attempt belongs to no other one.
-- Another epoch than ours is another producer: INVALID_PRODUCER_EPOCH, of the requests that are sent here, says that
+- A request is sent again until its answer is there or its time is over: after a lost connection, a coordinator that
+  has moved (which is looked up again), and any other retriable error, with back-off. CONCURRENT_TRANSACTIONS means
+  that the transaction before is just being ended: that takes milliseconds, so the request is repeated after twenty.
+- Requests of a transaction keep the identity that they were first sent with: a late attempt cannot belong to another
+  transaction.
+- Another epoch than ours means another producer: INVALID_PRODUCER_EPOCH, as an answer to these requests, says that
   this one is fenced (KIP-360).
 
 Events: ``transaction.initialized`` (debug; transactional_id, producer_id, epoch, version), ``transaction.retry``
@@ -76,12 +77,12 @@ T = TypeVar("T")
 SECONDS_WHILE_CONCURRENT: Final = 0.02
 INIT_PRODUCER_ID_OF_TWO_PHASE_COMMIT: Final = 6
 ASKED_AT_ONCE: Final = 3
-"""Times that it is asked for markers without a pause: on one node they are there within two answers."""
+"""Requests for markers without a pause: on one node the markers are written within two answers."""
 SECONDS_BETWEEN: Final = 0.001
 END_TXN_BEFORE_V2: Final = 4
 TXN_OFFSET_COMMIT_BEFORE_V2: Final = 4
 ADD_PARTITIONS_FOR_CLIENTS: Final = 3
-"""Version 4 and later are the brokers' own, with many transactions in one request."""
+"""Version 4 and later are for brokers only, with many transactions in one request."""
 PARTITIONS_HAVE_MOVED: Final = (
     IllegalGenerationError,
     UnknownMemberIdError,
@@ -92,7 +93,7 @@ PARTITIONS_HAVE_MOVED: Final = (
 """Answers to a member of a group that is out of date."""
 MOST_TOPICS_NAMED: Final = 5
 
-# What Kafka's TransactionManager (4.1) makes of an answer; other errors are retriable, or these:
+# The effect of an answer as in Kafka's TransactionManager (4.1); errors are retriable, or these:
 _ADDING_PARTITIONS_IS_FATAL: Final = (
     ProducerFencedError,
     TransactionalIdAuthorizationFailedError,
@@ -108,9 +109,9 @@ _COMMITTING_OFFSETS_IS_ABORTABLE: Final = (
     GroupAuthorizationFailedError,
     FencedInstanceIdError,
     TransactionAbortableError,
-    *PARTITIONS_HAVE_MOVED,  # Java knows the first two, and brokers answer with these
-    # Java's producer can only be closed after one of these. But a right may be granted, as that on a topic of a record;
-    # and in version 2 the epoch is the matter of the abort, see ``commit_offsets``.
+    *PARTITIONS_HAVE_MOVED,  # Java has the first two, and brokers answer with the others too
+    # Java's producer can only be closed after one of these. But a right may be granted, like the right on a topic of a
+    # record; and in version 2 the abort deals with the epoch, see ``commit_offsets``.
     TopicAuthorizationFailedError,
     InvalidProducerEpochError,
 )
@@ -119,7 +120,9 @@ _logger = get_logger(__name__)
 
 
 class TransactionRequests:
-    """Asks the coordinator of one transactional id, and those of the groups whose offsets are committed."""
+    """Sends requests to the coordinator of one transactional id, and to those of the groups whose offsets are
+    committed.
+    """
 
     def __init__(
         self,
@@ -173,7 +176,7 @@ class TransactionRequests:
         """Take the transactional id: fence its last producer, end the transaction that it left open, and get an
         identity.
 
-        With ``keeps_prepared`` a prepared transaction stays so, and its name is returned.
+        With ``keeps_prepared`` a prepared transaction stays prepared, and its name is returned.
         """
         identity = self._manager.producer_id_and_epoch
 
@@ -204,17 +207,17 @@ class TransactionRequests:
         return await self._until(ask, timeout, "InitProducerId")
 
     def add_partitions_soon(self) -> None:
-        """Partitions wait to be added: do that, all of them in one request."""
+        """Add the partitions that wait for it, all of them in one request."""
         if self._adding is None or self._adding.done():
             self._adding = self._loop.create_task(self._add_partitions(), name="aiokafkapy-transaction")
 
     async def partitions_added(self) -> None:
-        """Return when no partition waits for its answer."""
+        """Return when no partition waits for the answer any more."""
         if self._adding is not None:
             await asyncio.wait([self._adding])
 
     async def stop_adding_partitions(self) -> None:
-        """Wait for no answer any more: the transaction is aborted."""
+        """Stop waiting for answers: the transaction is aborted."""
         if self._adding is not None:
             self._adding.cancel()
             await asyncio.wait([self._adding])
@@ -254,7 +257,7 @@ class TransactionRequests:
             for topic in body.topics:
                 for answer in topic.partitions:
                     if answer.error_code == InvalidProducerEpochError.code and self._transaction.version >= 2:
-                        # As for a record: by an abort it is found out whether the broker's time-out ended it.
+                        # As for a record: an abort finds out whether the broker's time-out ended the transaction.
                         raise make(answer.error_code, topic=topic.name, partition=answer.partition_index)
                     self._check(answer.error_code, topic=topic.name, partition=answer.partition_index)
 
@@ -262,12 +265,13 @@ class TransactionRequests:
             await self._until(ask, timeout, "TxnOffsetCommit")
 
     async def end(self, *, committed: bool, timeout: float) -> None:
-        """Commit or abort the transaction. An error has ``outcome_unknown`` when a commit may have been heard.
+        """Commit or abort the transaction. An error has ``outcome_unknown`` if the coordinator may have received a
+        commit.
 
         Also raises the error of a transaction that failed before its commit could be sent.
         """
         transaction = self._transaction
-        identity = self._identity()  # asked again, it is about the same transaction
+        identity = self._identity()  # a repeated request is about the same transaction
 
         async def ask() -> KafkaError | None:
             node = await self._coordinator(TRANSACTION, transaction.transactional_id)
@@ -351,7 +355,7 @@ class TransactionRequests:
             raise _why_not_added(refused)
 
     def _phases(self, node: Node, *, keeps_prepared: bool) -> dict[str, Any]:
-        """The fields of InitProducerId for two-phase commit, whose version is used for nothing else."""
+        """The fields of InitProducerId for two-phase commit, the only use of this version."""
         if not self._has_two_phases:
             return {"max_version": INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT}
         versions = self.client.nodes.node_api_versions(node.node_id)
@@ -435,7 +439,9 @@ class TransactionRequests:
         return 2 if known is not None and known.finalized_features.get("transaction.version", 0) >= 2 else 1
 
     async def _until(self, ask: Callable[[], Awaitable[T]], timeout: float, name: str) -> T:
-        """The result of ``ask``, asked again after retriable errors. Raises any other error, and KafkaTimeoutError."""
+        """The result of ``ask``, which is repeated after retriable errors. Raises any other error, and
+        KafkaTimeoutError.
+        """
         return await retry_until(
             ask,
             timeout,
@@ -458,7 +464,7 @@ class TransactionRequests:
 
 @contextmanager
 def _fatal_but_for(abortable: tuple[type[KafkaError], ...]) -> Iterator[None]:
-    """An answer that is neither one of these nor retriable leaves the producer only to be closed."""
+    """After an answer that is neither one of these nor retriable the producer can only be closed."""
     try:
         yield
     except BrokerError as error:
@@ -471,13 +477,13 @@ def _why_not_added(refused: Sequence[tuple[str, int, int]]) -> KafkaError:
     topics: dict[int, dict[str, None]] = {}
     for topic, _, code in refused:
         topics.setdefault(code, {})[topic] = None
-    if len(topics) > 1:  # those that were not attempted because of the others tell nothing
+    if len(topics) > 1:  # topics that were not attempted because of the others have no reason of their own
         topics.pop(OperationNotAttemptedError.code, None)
     text = " ".join(f"{_named(list(names))}: {make(code)}" for code, names in topics.items())
     main = TopicAuthorizationFailedError.code if TopicAuthorizationFailedError.code in topics else next(iter(topics))
     topic, partition, _ = next(one for one in refused if one[2] == main)
     error = for_code(main)(text, topic=topic, partition=partition)
-    error.fatal = False  # though a class is that for a producer of single records
+    error.fatal = False  # though the class is abortable for a producer of single records
     return error
 
 

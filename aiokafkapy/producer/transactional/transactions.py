@@ -7,9 +7,9 @@ the effects of errors are ``Transaction``'s, requests are ``TransactionRequests`
 Rules:
 
 - An end runs in a task of its own: a caller that is cancelled while waiting leaves it to finish, and the next
-  ``begin`` waits for that.
+  ``begin`` waits for it.
 - A commit returns when the coordinator has confirmed it, and never before. Without an answer within ``max_block_ms``
-  its outcome is unknown, which the error says; asking again, by ``commit`` or by the next ``begin``, tells it.
+  its outcome is unknown, as the error says; ``commit`` or the next ``begin`` asks for it again.
 - Records not sent when a transaction is aborted, or cannot be committed any more, are not sent; those in flight are
   waited for.
 - A commit waits for the calls of ``send_offsets`` under way, and an abort calls them off.
@@ -18,7 +18,7 @@ Rules:
 - A caller that is cancelled in a commit which fails later finds the transaction aborted.
 - In version 2 an end is answered once it is decided; its markers are written in the next milliseconds. A broker that
   gets a record meanwhile keeps it for ``add.partitions.to.txn.retry.backoff.ms``, 20 by default, before it looks again:
-  so the coordinator is asked when the markers are written, and the first records wait for that. Java's do not.
+  so the coordinator is asked whether the markers are written, and the first records wait for that. In Java they do not.
 
 Events: ``transaction.left_open`` (warning; transactional_id, error), ``transaction.not_ended`` (debug; error).
 """
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 __all__ = ["Transactions"]
 
 KEPT_BY_BROKERS: Final = 0.02
-"""Seconds after the end of a transaction from which on its markers are waited for by the broker as well as by us."""
+"""Seconds after the end of a transaction after which waiting for its markers is left to the broker."""
 
 _S: Final = TransactionState
 
@@ -79,10 +79,10 @@ class Transactions:
             runtime.config.transaction_two_phase_commit_enable and runtime.config.transaction_keep_prepared
         )
         self._ending: asyncio.Task[None] | None = None
-        self._is_left = False  # nobody waits for the end any more
+        self._is_left = False  # no caller waits for the end any more
         self._preparing = 0  # calls of ``prepare`` under way
         self.was_committed = False
-        """Whether the last transaction was committed; False while it is open, or nobody knows."""
+        """True if the last transaction was committed; False while it is open, or its outcome is unknown."""
         self._ended_at = -math.inf
         self._offsets = TransactionOffsets(runtime, transaction, requests)
         self._hold: asyncio.Task[None] | None = None
@@ -102,7 +102,7 @@ class Transactions:
 
     @property
     def may_be_aborted(self) -> bool:
-        """False while a commit was asked for whose answer did not come."""
+        """False while a commit has no answer."""
         return self._transaction.state is not _S.COMMITTING_TRANSACTION
 
     @property
@@ -146,7 +146,7 @@ class Transactions:
         self._intake.open_gate()
 
     async def prepare(self) -> PreparedTxnState:
-        """Wait for the outcome of every record, and leave the end to the holder of the name that is returned."""
+        """Wait for the outcome of every record, and leave the end to the holder of the returned name."""
         await self.settled()
         config, transaction = self._runtime.config, self._transaction
         if not config.transaction_two_phase_commit_enable:
@@ -164,13 +164,13 @@ class Transactions:
                 transaction.prepare(self._requests.identity)
         finally:
             self._preparing -= 1
-            # Another call has seen all records of its transaction: it must not get any more.
+            # Another call has seen all records of its transaction: the transaction must not get any more.
             if transaction.is_open and not self._preparing:
                 self._intake.reopen_gate()
         return self._requests.identity
 
     async def complete(self, prepared: PreparedTxnState | None) -> bool:
-        """Commit the transaction that is prepared if it is this one, and abort it otherwise; True for a commit."""
+        """Commit the prepared transaction if it has this name, and abort it otherwise; True for a commit."""
         await self.settled()
         transaction = self._transaction
         if transaction.state is _S.READY:
@@ -233,7 +233,7 @@ class Transactions:
             )
 
     def abandon(self) -> None:
-        """The producer ends now: an end that is under way gets no answer any more."""
+        """The producer ends now: an end under way gets no answer any more."""
         self._release()
         self._offsets.call_off()
         if self._ending is not None:
@@ -241,7 +241,7 @@ class Transactions:
 
     async def settled(self) -> None:
         """Return when no end is under way."""
-        # Again where another call waited, too, and has begun the next one.
+        # Again, because another call that also waited may have begun the next one.
         while self._ending is not None and not self._ending.done():
             await asyncio.wait([self._ending])
 
@@ -281,7 +281,7 @@ class Transactions:
             transaction.start_commit_and_begin(runtime.accumulator.cut())
             flush, settled = runtime.begin_flush()
             try:
-                self._intake.open_gate()  # a call with many records that is under way takes none into the next one
+                self._intake.open_gate()  # a bulk call that is under way adds no records to the next transaction
                 if not flush.is_settled:
                     await settled
             finally:
@@ -319,7 +319,7 @@ class Transactions:
             try:
                 await self._requests.end(committed=True, timeout=self._runtime.max_block)
             except KafkaError as error:
-                if transaction.state is _S.COMMITTING_TRANSACTION:  # else it had failed before it was sent
+                if transaction.state is _S.COMMITTING_TRANSACTION:  # else the commit had failed before it was sent
                     transaction.end_failed(error)
                 raise
             self._ended_at = self._runtime.loop.time()
@@ -346,7 +346,7 @@ class Transactions:
         transaction.ended()
 
     async def _abort_at_broker(self) -> bool:
-        """True when the next transaction needs another epoch on account of the answer."""
+        """True when the next transaction needs another epoch because of the answer."""
         transaction = self._transaction
         try:
             await self._requests.end(committed=False, timeout=self._runtime.max_block)
@@ -358,9 +358,9 @@ class Transactions:
         except InvalidTxnStateError:
             if transaction.has_begun_at_broker:
                 raise
-            # None of the requests without an answer had begun it there.
+            # No request without an answer had begun the transaction there.
         self._ended_at = self._runtime.loop.time()
-        # Another attempt asks for the epoch only: the one that has ended it may be out of date.
+        # Another attempt requests only the epoch: the epoch that ended the transaction may be out of date.
         transaction.ended_at_broker()
         return False
 
@@ -383,7 +383,7 @@ class Transactions:
             self._hold = self._runtime.loop.create_task(self._release_at(until), name="aiokafkapy-transaction-markers")
 
     async def _release_at(self, deadline: float) -> None:
-        """Or as soon as the markers are written."""
+        """Release the first records as soon as the markers are written."""
         with suppress(Exception):  # after any error the broker keeps the records
             async with asyncio.timeout_at(deadline):
                 await self._requests.markers_written()
@@ -397,13 +397,13 @@ class Transactions:
             self._hold = None
 
     def _on_error(self) -> None:
-        """Records sent from here on are of no use."""
+        """The transaction has failed: records sent from here on are of no use."""
         self._intake.shut_gate()
         # Later, because the accumulator may be in the middle of something.
         self._runtime.loop.call_soon(self._drop_unsent)
 
 
 def _retrieve(task: asyncio.Task[None]) -> None:
-    """Mark the error as seen: its waiter may have been cancelled, and the next call meets it again."""
+    """Mark the error as seen: its waiter may have been cancelled, and the next call raises it again."""
     if not task.cancelled() and (error := task.exception()) is not None:
         _logger.debug("transaction.not_ended", error=str(error))

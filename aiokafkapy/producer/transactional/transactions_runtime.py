@@ -1,7 +1,6 @@
-"""``TransactionsRuntime``: the parts of a started producer that its transactions use, and what they ask of each.
-
-A name below both: the runtime has transactions, and they end when its records have their outcomes. It knows neither the
-beginning nor the end of these parts. Kafka has no counterpart.
+"""``TransactionsRuntime``: the parts of a started producer that its transactions use, and the calls of each. The name
+lets both refer to it: the runtime has transactions, and they end when its records have their outcomes. It knows
+neither the beginning nor the end of these parts. Kafka has no counterpart.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ __all__ = ["CoordinatorRequests", "TransactionsRuntime"]
 
 
 class CoordinatorRequests(Protocol):
-    """What is asked of the coordinator: ``TransactionRequests``."""
+    """The requests to the coordinator: ``TransactionRequests``."""
 
     @property
     def identity(self) -> PreparedTxnState:
@@ -34,10 +33,10 @@ class CoordinatorRequests(Protocol):
         """Get an id and epoch; returns the transaction that was kept prepared, if there is one."""
 
     async def partitions_added(self) -> None:
-        """Return when no partition waits for its answer."""
+        """Return when no partition waits for the answer any more."""
 
     async def stop_adding_partitions(self) -> None:
-        """Wait for no answer any more."""
+        """Stop waiting for answers."""
 
     async def add_offsets(self, group_id: str, timeout: float) -> None:
         """Add a consumer group to the transaction."""
@@ -58,7 +57,7 @@ class WaitingRecords(Protocol):
     """The records that wait to be accepted: ``Admission``."""
 
     def snapshot(self) -> list[PendingRecord]:
-        """Those that wait now."""
+        """The records that wait now."""
 
     def refuse(self, record: PendingRecord, error: BaseException) -> None:
         """The record cannot be sent."""
@@ -71,11 +70,11 @@ class UnsentRecords(Protocol):
         """Close the open batches; returns the order that later ones will be at or above, by partition."""
 
     def abort_undrained(self, error: BaseException) -> object:
-        """Fail those that were never sent."""
+        """Fail the batches that were never sent."""
 
 
 class Wakeable(Protocol):
-    """What sends them: ``Sender``."""
+    """The sender of the requests: ``Sender``."""
 
     def wakeup(self) -> object:
         """There may be something to send."""
@@ -96,11 +95,11 @@ class TransactionsRuntime(Protocol):
 
     @property
     def admission(self) -> WaitingRecords:
-        """The records that are not yet."""
+        """The records that are not accepted yet."""
 
     @property
     def sender(self) -> Wakeable:
-        """What sends them."""
+        """The sender of the requests."""
 
     @property
     def is_usable_here(self) -> bool:
