@@ -1,10 +1,10 @@
 """The Spark data source ``aiokafkapy``: Kafka read and written by PySpark, batch and streaming, with no JVM connector.
 
-Public name: ``KafkaDataSource``, which Spark finds by itself where the package is installed (``pyspark_aiokafkapy``).
+Public name: ``KafkaDataSource``, which Spark finds by itself if the package is installed (``pyspark_aiokafkapy``).
 Columns and options are those of Spark's own connector, format ``kafka``.
 
 Rule: the driver's workers for planning and committing import this package too, and so does a session that uses any
-data source at all. So Arrow, the producer and the reader are imported only where rows are moved.
+data source at all. So Arrow, the producer and the reader are imported only by code that moves rows.
 """
 
 from __future__ import annotations

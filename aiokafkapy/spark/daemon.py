@@ -1,13 +1,13 @@
 """``spark.python.daemon.module=aiokafkapy.spark.daemon``: Spark's Python daemon, with our modules loaded beforehand.
 
-Owns the imports of the daemon before it forks its workers. Everything else is ``pyspark.daemon``'s, which loads
-nothing, so that each new worker imports for itself: half a second of CPU for our modules alone. Spark ends a worker
-whose task it leaves early, as ``limit``, ``take`` and ``isEmpty`` do, and starts another for the next task.
+Owns the imports of the daemon before it forks its workers. Everything else is ``pyspark.daemon``'s. Without this
+module each new worker imports for itself: half a second of CPU for our modules alone. Spark ends a worker whose task
+it leaves early, as ``limit``, ``take`` and ``isEmpty`` do, and starts another for the next task.
 
 Rules:
 
-- Nothing is imported that starts a thread, which a fork would lose: neither Arrow nor numpy.
-- The package must be importable where a Python worker starts, or no Python of the application runs at all.
+- No module is imported that starts a thread, which a fork would lose: neither Arrow nor numpy.
+- The package must be importable by Python workers, or no Python code of the application runs at all.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ PRELOADED: Final = (
     "aiokafkapy.spark.source.range_reader",
     "aiokafkapy.spark.source.stream_reader",
 )
-"""The modules that tasks of all kinds import, and by them the producer and the reader."""
+"""The modules that tasks of all kinds import, and through them the producer and the reader."""
 
 
 def preload() -> None:
-    """Import it, and take it out of the garbage collector's sight, so that no worker copies its pages."""
+    """Import these modules, and hide them from the garbage collector, so that no worker copies their pages."""
     for name in PRELOADED:
         import_module(name)
     gc.collect()

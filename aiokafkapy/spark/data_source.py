@@ -3,8 +3,8 @@
 Owns the name of the format, the columns of a read, and the classes of each kind of query; Spark's counterpart is
 ``KafkaSourceProvider``. It knows no Kafka.
 
-Rule: this module is imported wherever a data source of any kind is looked up. The modules that move rows are imported
-when one is asked for.
+Rule: this module is imported whenever a data source of any kind is looked up. The modules that move rows are imported
+with a reader or writer.
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ T = TypeVar("T")
 
 
 def source_schema(include_headers: bool = False) -> StructType:
-    """The columns of Spark's own connector (``KafkaRecordToRowConverter.kafkaSchema``); headers come behind them.
-
-    Not as DDL, in which ``spark.sql.timestampType`` decides about ``timestamp``.
+    """The columns of Spark's own connector (``KafkaRecordToRowConverter.kafkaSchema``); headers come behind them. It
+    is not DDL, in which ``spark.sql.timestampType`` decides the meaning of ``timestamp``.
     """
     from pyspark.sql import types
 
@@ -70,13 +69,15 @@ class KafkaDataSource(DataSource):
         return source_schema(parse_flag("includeHeaders", self.options.get("includeHeaders", "false")))
 
     def writer(self, schema: StructType, overwrite: bool) -> KafkaWriter:
-        """Checks columns and options, on the driver; raises OptionError and ColumnError, and for ``overwrite``."""
+        """Checks columns and options, on the driver; raises OptionError, also for ``overwrite``, and ColumnError."""
         from .sink.writer import KafkaWriter
 
         return _settled(KafkaWriter.plan(schema, self.options, overwrite=overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> KafkaStreamWriter:  # noqa: N802
-        """As ``writer``, for each micro-batch and its commit. ``overwrite``, the mode complete, is as any other."""
+        """As ``writer``, for each micro-batch and its commit. ``overwrite``, the mode complete, is like any other
+        mode.
+        """
         from .sink.stream_writer import KafkaStreamWriter
 
         return _settled(KafkaStreamWriter.plan(schema, self.options, overwrite=overwrite))
@@ -96,7 +97,7 @@ class KafkaDataSource(DataSource):
         return _settled(KafkaStreamReader(self.options))
 
     def _check_schema(self, schema: StructType) -> None:
-        """Refuse a schema of the user's, which Spark hands over in place of ours, as the connector does."""
+        """Refuse a user's schema, which Spark hands over in place of ours, as the connector does."""
         given, ours = (
             [(field.name, field.dataType.simpleString()) for field in each.fields] for each in (schema, self.schema())
         )

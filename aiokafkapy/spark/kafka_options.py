@@ -1,7 +1,7 @@
 """The names of all options of Kafka's producer and consumer, of Java's clients 3.9 and 4.1.
 
 Owns data only: the union of ``ProducerConfig.configNames()`` and ``ConsumerConfig.configNames()``, without those that
-begin with ``internal.``. It tells an option that has no meaning here from a name that Kafka does not have.
+begin with ``internal.``. It distinguishes an option without a meaning here from a name that Kafka does not have.
 
 Rule: a test compares the names with those of the connector's own jar.
 """

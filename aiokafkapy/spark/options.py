@@ -1,7 +1,7 @@
-"""The options of a query: looked up in any case, checked, and those of Kafka translated.
+"""The options of a query: looked up in any case and checked; Kafka's are translated.
 
-Owns the part that reading and writing share: parsing of values, ``OptionError``, the way from ``kafka.*`` to the
-properties of our configurations, and the warning that names ignored options. Spark's counterparts are
+Owns the part that reading and writing share: parsing of values, ``OptionError``, the translation of ``kafka.*`` into
+the properties of our configurations, and the warning that names ignored options. Spark's counterparts are
 ``KafkaSourceProvider`` and ``KafkaConfigUpdater``. It knows neither Spark nor asyncio.
 
 Rules:
@@ -54,7 +54,7 @@ _OF_SPARK: Final = frozenset(
     {
         "checkpointlocation",
         "queryname",
-        # Spark refuses a stream with it for every sink but the connector's own; in a batch it says nothing.
+        # Spark refuses a stream with it for every sink but the connector's own; in a batch it ignores it.
         "asyncprogresstrackingenabled",
         "asyncprogresstrackingcheckpointintervalms",
     }
@@ -81,7 +81,7 @@ _logger = get_logger(__name__)
 
 
 class OptionError(ValueError):
-    """An option of a query is missing, unknown, or has a value that cannot be meant."""
+    """An option of a query is missing, is unknown, or has an invalid value."""
 
     def __init__(self, option: str, value: object, expected: str) -> None:
         self.option = option
@@ -100,7 +100,7 @@ class OptionError(ValueError):
 class Options(Mapping[str, str]):
     """A query's options, in any case: ``options["startingOffsets"]``.
 
-    ``known`` are the names of ours; those of ``meaningless`` are left out and listed in ``ignored``. Names that begin
+    ``known`` are our names; names in ``meaningless`` are left out and listed in ``ignored``. Names that begin
     with ``kafka.`` are not checked here. Raises OptionError for any other name.
     """
 
@@ -208,10 +208,9 @@ def kafka_properties(options: Mapping[str, str], refused: Mapping[str, str] | No
 
 
 def used_properties(config: type[ClientConfig], properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties that ``config`` has. The others are options of Kafka with no meaning here: those of TLS and SASL
-    too where ``security.protocol`` asks for neither.
-
-    Raises OptionError for a name that Kafka does not have, and for a value that ``config`` refuses.
+    """The properties that ``config`` has. The others are options of Kafka without a meaning here, also those of TLS
+    and SASL if ``security.protocol`` asks for neither. Raises OptionError for a name that Kafka does not have, and for
+    a value that ``config`` refuses.
     """
     known = [name.replace("_", ".") for name in (*config.model_fields, *SECURITY_NAMES)]
     without_meaning = _without_meaning(properties.get("security.protocol", "PLAINTEXT"))
@@ -261,7 +260,7 @@ def _refuse_java(name: str, value: str) -> None:
 
 
 def _without_meaning(security_protocol: str) -> tuple[str, ...]:
-    """How the names begin of options that this protocol has no use for."""
+    """The beginnings of the names of options that this protocol has no use for."""
     protocol = security_protocol.strip().upper()
     return (*(() if has_tls(protocol) else ("ssl.",)), *(() if has_sasl(protocol) else ("sasl.",)))
 
@@ -271,7 +270,7 @@ def _without_secrets(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _shown(name: str, value: T) -> T | str:
-    """The value, unless it is a secret: by its name, also a misspelt one, or a private key in PEM under any name."""
+    """The value, unless it is a secret: one with a secret name, even misspelt, or a private key in PEM under any name."""
     given = name.lower().removeprefix(KAFKA_PREFIX)
     names = [*KAFKA_OPTIONS, *(name.replace("_", ".") for name in (*ClientConfig.model_fields, *SECURITY_NAMES))]
     meant = difflib.get_close_matches(given, names, n=1, cutoff=0.8)

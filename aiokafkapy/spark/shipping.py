@@ -1,10 +1,10 @@
-"""The package for executors that do not have it: one archive, and the settings that make Spark unpack and import it.
+"""Ships the package to executors that do not have it: one archive, and the settings that make Spark unpack and import
+it.
 
-Owns the contents: this package as it is here, compiled core included, and the libraries that it needs. PySpark, PyArrow
+Owns the contents: this package as installed, compiled core included, and the libraries that it needs. PySpark, PyArrow
 and their dependencies must be on the executors, as any Spark job with Python needs them. Spark's own way for whole
-environments is "Python Package Management" in its manual; this is that, for one package.
-
-Rule: an archive is for executors with this platform and this version of Python: there is compiled code in it.
+environments is "Python Package Management" in its manual; this does the same for one package. Rule: an archive is for
+executors with this platform and this version of Python: it has compiled code.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["package_archive", "shipping_conf"]
 
 NAME: Final = "aiokafkapy"
 UNPACKED: Final = "aiokafkapy-packages"
-"""The directory on the executors, below each one's working directory."""
+"""The directory on the executors, below the working directory of each."""
 NOT_SHIPPED: Final = frozenset({"typer", "rich"})
 """Modules that only the command line uses."""
 
@@ -30,7 +30,7 @@ NOT_SHIPPED: Final = frozenset({"typer", "rich"})
 def shipping_conf(directory: Path) -> dict[str, str]:
     """Settings for a session whose executors are other processes or machines: ``SparkSession.builder.config(map=…)``.
 
-    Writes the archive into ``directory``, which must be there until the session ends.
+    Writes the archive into ``directory``, which must exist until the session ends.
     """
     archive = package_archive(directory)
     return {"spark.archives": f"{archive.resolve()}#{UNPACKED}", "spark.executorEnv.PYTHONPATH": UNPACKED}
@@ -65,7 +65,7 @@ def _files() -> Iterator[tuple[Path, str]]:
 
 
 def _needed(name: str, seen: set[str]) -> Iterator[importlib.metadata.Distribution]:
-    """The installed distributions that one needs, directly or not, each once; extras are not asked for."""
+    """The installed distributions that one needs, directly or not, each once, without extras."""
     for requirement in importlib.metadata.requires(name) or ():
         found = re.match(r"[A-Za-z0-9._-]+", requirement)
         if found is None or re.search(r"\bextra\s*==", requirement):

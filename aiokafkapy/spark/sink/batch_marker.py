@@ -1,15 +1,15 @@
-"""``BatchMarker``: one task's rows of one micro-batch, as told beside the rows and in the same transaction.
+"""``BatchMarker``: describes one task's rows of one micro-batch, written beside the rows in the same transaction.
 
 Owns the marker's form, the names that belong to a task's place (``TaskPlace``), and the comparison of rows that come a
-second time. It knows no Kafka and no Spark. There is no counterpart in Spark's connector; Flink's ``KafkaSink`` keeps
-the same in its checkpoints.
+second time. It knows no Kafka and no Spark. Spark's connector has no counterpart; Flink's ``KafkaSink`` keeps the same
+facts in its checkpoints.
 
 Rules:
 
-- A marker is found by query and Spark partition. The one of a later micro-batch replaces it, also when the topic is
+- A marker is found by query and Spark partition. The marker of a later micro-batch replaces it, also when the topic is
   compacted.
-- Rows are compared by their number and by a sum over their checksums: a task that is run again may get the same rows in
-  another order, from a shuffle.
+- Rows are compared by their number and by a sum over their checksums: a shuffle may give a task that is run again the
+  same rows in another order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["BatchMarker", "ExactlyOnceError", "RowSum", "TaskPlace"]
 
 
 SEPARATOR: Final = bytes.fromhex("5eed5eed")
-"""Between a key's bytes and a value's, which would else count as one text."""
+"""Stands between a key's bytes and a value's, which would otherwise count as one text."""
 
 
 class ExactlyOnceError(Exception):
@@ -50,7 +50,7 @@ class TaskPlace(NamedTuple):
         return f"{self.query_id}/{self.partition_id}".encode()
 
     def transactional_id(self, prefix: str) -> str:
-        """Of every attempt at this place: a later one fences an earlier one."""
+        """The transactional id of every attempt at this place: a later one fences an earlier one."""
         return f"{prefix}-{self.query_id}-{self.partition_id}"
 
 
@@ -83,7 +83,7 @@ class BatchMarker(NamedTuple):
 
     @classmethod
     def decode(cls, value: bytes) -> Self:
-        """From a record's value. Raises ExactlyOnceError for one that is not a marker."""
+        """The marker in a record's value. Raises ExactlyOnceError for a value that is not a marker."""
         try:
             fields = json.loads(value)
             return cls(fields["batch"], fields["rows"], int(fields["checksum"], 16))
@@ -94,15 +94,15 @@ class BatchMarker(NamedTuple):
             ) from error
 
     def encode(self) -> bytes:
-        """As a record's value."""
+        """The marker as a record's value."""
         return json.dumps({"batch": self.batch_id, "rows": self.rows, "checksum": f"{self.checksum:016x}"}).encode()
 
     def covers(self, place: TaskPlace) -> bool:
-        """Whether the rows of this place are committed: of this micro-batch, or of one after it."""
+        """True when the rows of this place are committed: of this micro-batch, or of a later one."""
         return self.batch_id >= place.batch_id
 
     def check(self, place: TaskPlace, found: RowSum) -> None:
-        """Raise ExactlyOnceError when these rows, of the marker's own micro-batch, are others than those committed."""
+        """Raise ExactlyOnceError if these rows, of the marker's own micro-batch, differ from the committed ones."""
         if self.batch_id != place.batch_id or self == BatchMarker.of(place, found):
             return
         told = f"{found.rows} rows" if found.rows != self.rows else f"{found.rows} rows, but other ones"
@@ -115,11 +115,11 @@ class BatchMarker(NamedTuple):
 
 
 def _rows(batch: pa.RecordBatch) -> list[bytes]:
-    """Each row's key and value as one text; null counts as empty. Put together by Arrow, in a third of the time."""
+    """Each row's key and value as one text; null counts as empty. Arrow joins them, in a third of the time."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    kind = pa.large_binary()  # together they may be longer than a column may be
+    kind = pa.large_binary()  # together they may exceed the length of a column
     columns = [batch.column(name).cast(kind) for name in ("key", "value") if name in batch.schema.names]
     if len(columns) == 1:
         columns.insert(0, pa.scalar(b"", kind))

@@ -1,16 +1,15 @@
-"""``send_partition_once``: one task's rows in one transaction, with the marker that says so.
-
-Owns the order of things for ``exactlyOnce``; the rows are sent by ``TableQueue``, markers are read by ``MarkerTopic``.
-Spark's connector has no counterpart.
+"""``send_partition_once``: one task's rows in one transaction, together with their marker. Owns the order of the steps
+of ``exactlyOnce``; ``TableQueue`` sends the rows, ``MarkerTopic`` reads the markers. Spark's connector has no
+counterpart.
 
 Rules:
 
 - A place, a Spark partition of a query, has one transactional id. An attempt takes it first, which fences and aborts
-  every earlier attempt, and then reads the marker: all commits are seen, and none comes after.
-- Rows and marker are committed together, within the task: no transaction outlives it. Whether a commit whose answer was
-  lost took place, the marker tells the next attempt.
-- Rows that are committed already are read to their end, compared with the marker, and not written.
-- An attempt that is fenced waits for the marker of the one that fenced it, instead of fencing it in turn.
+  every earlier attempt, and then reads the marker: it sees all commits, and no commit can come later.
+- Rows and marker are committed together, within the task: no transaction outlives it. The marker tells the next
+  attempt whether a commit without an answer took place.
+- Rows that are already committed are read to their end, compared with the marker, and not written.
+- A fenced attempt waits for the marker of the attempt that fenced it, instead of fencing that in turn.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ __all__ = ["send_partition_once"]
 def send_partition_once(options: SinkOptions, once: ExactlyOnce, batches: Iterator[pa.RecordBatch]) -> WrittenRows:
     """Commit all rows, unless an earlier attempt has; returns when they are.
 
-    Raises RowFailedError for the first row that cannot be written, ExactlyOnceError where an earlier attempt committed
-    other rows or cannot be known of, and KafkaError when no broker can be reached. Nothing of this attempt is committed
-    then, except for a commit whose answer was lost.
+    Raises RowFailedError for the first row that cannot be written, ExactlyOnceError if an earlier attempt committed
+    other rows or its outcome cannot be known, and KafkaError when no broker can be reached. Nothing of this attempt is
+    committed then, except for a commit whose answer was lost.
     """
     task = current_task()
     found = RowSum()
@@ -65,9 +64,7 @@ class _Attempt:
         """Complete when the feed has ended."""
 
     async def write(self, feed: Feed[pa.RecordBatch]) -> SentRows:
-        """Write the tables that come, or find that they were written; returns the part of the report that is known
-        here.
-        """
+        """Write the tables that come, or find them written already; returns the known part of the report."""
         async with self._markers() as markers:
             first = await feed.take()
             if first is None:
@@ -93,7 +90,7 @@ class _Attempt:
 
     @asynccontextmanager
     async def _markers(self) -> AsyncIterator[MarkerTopic]:
-        """The process's reader of the markers, of all its queries: each batch write is a query of its own."""
+        """The process's reader of the markers of all its queries: each batch write is a separate query."""
         properties = self._once.reader_properties
         most_seconds = _most_seconds_to_read(self._options)
 
@@ -141,8 +138,8 @@ def _summed(batches: Iterator[pa.RecordBatch], found: RowSum) -> Iterator[pa.Rec
 
 
 def _most_seconds_to_read(options: SinkOptions) -> float:
-    """How long a worker that died may keep a transaction open in the topic of the markers: one of this query, or one of
-    another query with the default.
+    """The longest time for which a dead worker may keep a transaction open in the topic of the markers, in this query
+    or in another one with the default.
     """
     own = ProducerConfig.from_properties(options.properties).transaction_timeout_ms
     return max(own, int(TRANSACTION_TIMEOUT["transaction.timeout.ms"])) / 1000 + SECONDS_TO_ABORT
@@ -153,9 +150,8 @@ def _seconds(producer: KafkaProducer) -> float:
 
 
 def _is_fenced(error: BaseException) -> bool:
-    """Whether another attempt has taken the transactional id; a row's failure has the reason as its cause.
-
-    InvalidTxnStateError is one: a broker verified the Produce with the coordinator before the other attempt ended its
-    transaction, and appends it after (Kafka's ``UnifiedLog.batchMissingRequiredVerification``).
+    """True if another attempt has taken the transactional id; a row's failure has the reason as its cause.
+    InvalidTxnStateError is one reason: a broker verified the Produce with the coordinator before the other attempt
+    ended its transaction, and appends it after (Kafka's ``UnifiedLog.batchMissingRequiredVerification``).
     """
     return any(isinstance(each, _FENCED) for each in (error, error.__cause__))

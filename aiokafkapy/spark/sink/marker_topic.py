@@ -1,14 +1,14 @@
-"""``MarkerTopic``: the topic that remembers which micro-batches are committed, made where it is missing, and read.
+"""``MarkerTopic``: makes and reads the topic that remembers the committed micro-batches.
 
-Owns two readers: one asks for the end of the log, the other reads committed records up to it. The content of a marker
-is ``batch_marker``'s. It lives on a worker's event loop.
+Owns two readers: one asks for the end of the log, the other reads committed records up to it. ``batch_marker`` defines
+the content of a marker. It lives on a worker's event loop.
 
 Rules:
 
 - ``find`` returns markers that were committed before it was called: it reads up to the end of the log, not up to the
   last stable offset, and so waits for transactions that are just being committed there.
-- It reads only records that are new since its last call; the whole topic only once in a process.
-- A topic that is missing is made for a query's first micro-batch only. Later on its markers are missing with it.
+- It reads only records that are new since its last call, and the whole topic only once per process.
+- A missing topic is made for a query's first micro-batch only. Later on the markers would be missing with it.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class MarkerTopic:
         self._ends = PartitionReader(config=reader_config)
         self._committed = PartitionReader(config=reader_config.model_copy(update={"isolation_level": "read_committed"}))
         self._partitions: list[TopicPartition] = []
-        self._markers: dict[bytes, bytes] = {}  # as they are: most are of other queries, or of earlier ones
+        self._markers: dict[bytes, bytes] = {}  # undecoded: most are of other queries, or of earlier ones
 
     async def open(self, place: TaskPlace) -> None:
-        """Make sure that the topic is there and keeps its records. Raises ExactlyOnceError."""
+        """Make sure that the topic exists and keeps its records. Raises ExactlyOnceError."""
         async with TopicAdmin(config=self._config) as admin:
             found = (await admin.describe_existing([self.topic])).get(self.topic)
             if found is None:
@@ -63,14 +63,14 @@ class MarkerTopic:
 
     async def find(self, place: TaskPlace) -> BatchMarker | None:
         """The last marker of this place that was committed before this call. Raises ExactlyOnceError when the topic has
-        lost records, or a transaction stays open in it, or the place's record is not a marker.
+        lost records, or a transaction stays open in it, or if the place's record is not a marker.
         """
         await self._read_to_the_end()
         value = self._markers.get(place.key)
         return None if value is None else BatchMarker.decode(value)
 
     async def wait_for(self, place: TaskPlace, seconds: float) -> BatchMarker | None:
-        """The marker of this place once it covers the micro-batch; None when it has not come within these seconds."""
+        """The marker of this place once it covers the micro-batch; None if it has not come within these seconds."""
         try:
             async with asyncio.timeout(seconds):
                 while True:
@@ -93,7 +93,7 @@ class MarkerTopic:
         return await create_marker_topic(admin, self.topic)
 
     async def _check_policy(self, admin: TopicAdmin) -> None:
-        """Refuse a topic that forgets its records after a time, as one made by the broker on its own does."""
+        """Refuse a topic that deletes its records after a time, as a topic made by the broker itself does."""
         try:
             policy = await unfit_policy(admin, self.topic)
         except TopicAuthorizationFailedError as error:

@@ -1,9 +1,9 @@
 """A task's report of its rows: ``WrittenRows``, carried to the driver by Spark.
 
-Owns the form only; a message is pickled, sent with the task's result, and handed to ``commit`` or ``abort``. Spark's
+Owns the form only; a message is pickled, sent with the task's result, and given to ``commit`` or ``abort``. Spark's
 connector sends none (``KafkaDataWriterCommitMessage`` is empty).
 
-Rule: there is one for each partition of Spark's whose task succeeded, of its winning attempt.
+Rule: there is one message, of the winning attempt, for each Spark partition whose task succeeded.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ class TopicPartitionRange:
 
 @dataclass(frozen=True)
 class WrittenRows(WriterCommitMessage):
-    """One task's rows: all of them are on the brokers, to the degree that ``kafka.acks`` asks for."""
+    """One task's rows: all of them are acknowledged by brokers, as ``kafka.acks`` asks."""
 
     rows: int = 0
     bytes: int = 0
-    """Of the records as encoded, before compression."""
+    """The size of the records as encoded, before compression."""
     rows_before: int = 0
     """Rows that an earlier attempt had committed, and that were not written again."""
     retries: int = 0
-    """Batches of records that were sent once more."""
+    """Batches of records that were sent again."""
     seconds: float = 0.0
-    """From the task's first row to its last acknowledgement."""
+    """The time from the task's first row to its last acknowledgement."""
     ranges: Mapping[tuple[str, int], TopicPartitionRange] = field(default_factory=dict)
-    """By topic and partition."""
+    """The written rows, by topic and partition."""
     partition_id: int = -1
     attempt_number: int = -1
     task_attempt_id: int = -1
     query_id: str | None = None
-    """Of the streaming query, None in a batch or where Spark does not tell it."""
+    """The micro-batch of the streaming query, None in a batch or if Spark does not tell it."""
     batch_id: int | None = None
 
 
 class SentRows(TypedDict, total=False):
-    """The part of ``WrittenRows`` that is known where rows are sent."""
+    """The part of ``WrittenRows`` that the sender of the rows knows."""
 
     rows: int
     bytes: int
@@ -64,7 +64,7 @@ class SentRows(TypedDict, total=False):
 
 
 def rows_by_topic(messages: Iterable[WrittenRows]) -> dict[str, int]:
-    """How many rows each topic got, by its name."""
+    """The number of rows that each topic got, by its name."""
     found: dict[str, int] = {}
     for message in messages:
         for (topic, _), written in message.ranges.items():
@@ -78,7 +78,7 @@ def log_committed(messages: Sequence[object], batch_id: int | None = None) -> No
 
 
 def log_aborted(messages: Sequence[object], batch_id: int | None = None) -> None:
-    """One line for the rows that were written, as far as Spark tells, before the rest failed."""
+    """One line for the rows that were written before the rest failed, as far as Spark tells."""
     missing = sum(not isinstance(message, WrittenRows) for message in messages)
     _logger().warning("spark.aborted", **_summary(messages, batch_id), tasks_without_report=missing)
 
@@ -102,7 +102,7 @@ def _summary(messages: Sequence[object], batch_id: int | None) -> dict[str, obje
 
 
 def _logger() -> EventLogger:
-    """The logger; where nobody has set one up, as in Spark's own process for commits, it goes to standard error, which
+    """The logger; without a configured one, as in Spark's own process for commits, it writes to standard error, which
     is the driver's.
     """
     logger = logging.getLogger("aiokafkapy.spark")

@@ -1,13 +1,13 @@
 """``send_partition``: one task's rows, from Spark's Arrow batches to acknowledged records.
 
-Owns a task's side of a write: the producer that its process keeps, the handing over of batches, and the report. The
-order of batches and their memory are ``TableQueue``'s. Spark's counterpart is ``KafkaRowWriter``.
+Owns a task's side of a write: the producer that its process keeps, the handing over of batches, and the report.
+``TableQueue`` has the order of batches and their memory. Spark's counterpart is ``KafkaRowWriter``.
 
 Rules:
 
 - Spark's thread reads the next batch while the loop encodes and sends those before it.
-- The producer is opened at the first batch that has rows. When the call returns, nothing is on its way; when it raises,
-  the producer is closed, with all it had, so that a later task of the process sees nothing of this one.
+- The producer is opened at the first batch that has rows. When the call returns, no row is on its way; when it raises,
+  the producer is closed with all its records, so that a later task of the process sees no trace of this one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 def send_partition(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WrittenRows:
-    """Send all rows and wait until they are acknowledged. Raises RowFailedError for the first one that is not, and
+    """Send all rows and wait until they are acknowledged. Raises RowFailedError for the first row that is not, and
     KafkaError when no broker can be reached.
     """
     report = WrittenRows(**current_task()._asdict())
@@ -69,8 +69,8 @@ def hand_over(batches: Iterator[pa.RecordBatch], write: Callable[[Feed[pa.Record
 async def send_tables(
     producer: KafkaProducer, options: SinkOptions, feed: Feed[pa.RecordBatch], first: pa.RecordBatch | None = None
 ) -> SentRows:
-    """Send the tables that come, on the loop, and wait until they are acknowledged; returns the part of the report that
-    is known there.
+    """Send the tables that come, on the loop, and wait until they are acknowledged; returns the part of the report
+    that the loop knows.
     """
     retried = producer.metrics()[_RETRIED]
     most_bytes = producer.statistics().buffer_memory // 2
@@ -93,7 +93,7 @@ async def _send_all(options: SinkOptions, feed: Feed[pa.RecordBatch]) -> SentRow
 
 
 async def _closing(feed: Feed[pa.RecordBatch], write: Callable[[Feed[pa.RecordBatch]], Coroutine[Any, Any, T]]) -> T:
-    """However ``write`` ends, the thread that feeds it goes on."""
+    """Run ``write``, and release the thread that feeds it, however it ends."""
     try:
         return await write(feed)
     finally:
@@ -102,7 +102,7 @@ async def _closing(feed: Feed[pa.RecordBatch], write: Callable[[Feed[pa.RecordBa
 
 @asynccontextmanager
 async def _producer(properties: Mapping[str, str]) -> AsyncIterator[KafkaProducer]:
-    """The process's producer with these options."""
+    """The producer of this process with these options."""
 
     async def opened() -> KafkaProducer:
         producer: KafkaProducer = KafkaProducer(config=ProducerConfig.from_properties(properties))

@@ -4,7 +4,8 @@ Owns a write's options, and its columns with their types; Spark's counterparts a
 ``KafkaSourceProvider`` and ``KafkaWriter.validateQuery``, at the same moment. It knows neither tasks nor
 producers.
 
-Rule: a column that is not part of a record is left out, as by Spark's connector; one that is must have the very type.
+Rule: a column that is not part of a record is left out, as by Spark's connector; a column that is must have the exact
+type.
 """
 
 from __future__ import annotations
@@ -33,10 +34,12 @@ __all__ = [
 ]
 
 DEFAULTS: Final[Mapping[str, str]] = {"batch.size": "524288"}
-"""Kafka's options where a task's rows come in floods, unless the user says otherwise: a quarter of the requests."""
+"""Kafka's options for a task's floods of rows, unless the user sets others: they need a quarter of the requests."""
 
 TRANSACTION_TIMEOUT: Final[Mapping[str, str]] = {"transaction.timeout.ms": "300000"}
-"""With ``exactlyOnce``: a task's rows are one transaction, and a task may take longer than Kafka's minute."""
+"""The time-out with ``exactlyOnce``: a task's rows are one transaction, and a task may take longer than Kafka's
+minute.
+"""
 
 OF_EXACTLY_ONCE: Final = ("exactlyOnceTopic", "transactionalIdPrefix", "jobId")
 _KNOWN: Final = ("topic", "includeHeaders", "exactlyOnce", *OF_EXACTLY_ONCE)
@@ -47,7 +50,7 @@ _MEANINGLESS: Final = (
     "minOffsetsPerTrigger", "maxTriggerDelay", "groupIdPrefix", "commitGroup", "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "path",
 )  # fmt: skip
-"""The source's options, and a path: the connector's sink ignores them too."""
+"""Ignored names: the source's options, and a path; the connector's sink ignores them too."""
 REFUSED: Final[Mapping[str, str]] = {
     "key.serializer": "nothing: keys are sent as the bytes of their column",
     "value.serializer": "nothing: values are sent as the bytes of their column",
@@ -62,7 +65,7 @@ class ColumnError(ValueError):
 
 
 class ExactlyOnce(NamedTuple):
-    """How ``exactlyOnce`` was asked for."""
+    """The options of ``exactlyOnce``."""
 
     topic: str
     """The topic that remembers commits."""
@@ -70,7 +73,7 @@ class ExactlyOnce(NamedTuple):
     job_id: str | None
     """The name that tells a batch write from others; None in a stream, whose query has an id."""
     reader_properties: Mapping[str, str]
-    """Those of the properties with which that topic is read."""
+    """The properties with which that topic is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +83,9 @@ class SinkOptions:
     properties: Mapping[str, str]
     """The options ``kafka.*`` under Kafka's names, and our defaults."""
     topic: str | None = None
-    """For all rows, over their column; None takes the column."""
+    """The topic of all rows, in place of their column; None takes the column."""
     has_timestamps: bool = True
-    """A column ``timestamp`` has the records' times."""
+    """True when a column ``timestamp`` has the records' times."""
     exactly_once: ExactlyOnce | None = None
 
     @classmethod
@@ -90,7 +93,7 @@ class SinkOptions:
         """Check all options. Raises OptionError."""
         given = Options(options, _KNOWN, _MEANINGLESS)
         topic = _topic(given, "topic")
-        given.flag("includeHeaders")  # as in Spark's connector a column of headers is sent in any case
+        given.flag("includeHeaders")  # as in Spark's connector, a column of headers is always sent
         properties = kafka_properties(given, REFUSED)
         once = _exactly_once(given, properties, is_stream=is_stream)
         used = used_properties(ProducerConfig, properties)
@@ -99,7 +102,7 @@ class SinkOptions:
                 expected = "nothing: Spark writes a task's rows again, and a spool would go with its executor"
                 raise OptionError(KAFKA_PREFIX + name, properties[name], expected)
         if once is not None:
-            # Refuses options that a transactional producer cannot have; the tasks' own ids begin so.
+            # Refuses options that a transactional producer cannot have; the ids of tasks begin like this one.
             used_properties(ProducerConfig, properties | {"transactional.id": once.transactional_id_prefix})
             used = {**TRANSACTION_TIMEOUT, **used}
         warn_ignored("write", [*given.ignored, *(KAFKA_PREFIX + name for name in properties if name not in used)])
@@ -108,8 +111,8 @@ class SinkOptions:
     def for_columns(self, schema: StructType) -> Self:
         """The options for rows with these columns. Raises ColumnError.
 
-        A column ``timestamp`` of another type is ignored with a warning: the connector writes no timestamps at all. One
-        without a time zone is refused: which moment it is, only Spark's session knows.
+        A column ``timestamp`` of another type is ignored with a warning: the connector writes no timestamps at all. A
+        column without a time zone is refused: only Spark's session knows which moment it means.
         """
         check_columns(schema, self.topic)
         of_times = [field.dataType.simpleString() for field in schema.fields if field.name == "timestamp"]
@@ -136,7 +139,7 @@ def _topic(given: Options, name: str) -> str | None:
 
 
 def _exactly_once(given: Options, properties: Mapping[str, str], *, is_stream: bool) -> ExactlyOnce | None:
-    """The options for it; None without it. Raises OptionError."""
+    """The options of ``exactlyOnce``; None without it. Raises OptionError."""
     if not given.flag("exactlyOnce"):
         for name in OF_EXACTLY_ONCE:
             if given.text(name) is not None and given.text("exactlyOnce") is None:
@@ -159,7 +162,7 @@ def _exactly_once(given: Options, properties: Mapping[str, str], *, is_stream: b
 
 
 def check_columns(schema: StructType, topic: str | None) -> None:
-    """Raise ColumnError for the first column that is missing or has a type that a record's part cannot have."""
+    """Raise ColumnError for the first column that is missing, or whose type a record's part cannot have."""
     columns = {field.name: field.dataType for field in schema.fields}
     there = ", ".join(f"{name} {kind.simpleString()}" for name, kind in columns.items()) or "none"
     if topic is None and "topic" not in columns:
@@ -189,6 +192,6 @@ _TYPES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def _plain(kind: DataType) -> str:
-    """A type's name without collation, which does not matter here."""
+    """The name of a type without its collation, which does not matter here."""
     name: str = kind.simpleString()
     return "string" if name.startswith("string collate") else name

@@ -1,13 +1,14 @@
 """``KafkaStreamWriter``: the sink of ``df.writeStream``.
 
-Owns the difference between a micro-batch's calls and a batch's: they have the number of the micro-batch. Everything
-else is ``writer``'s. Spark's counterparts are ``KafkaStreamingWrite`` and ``KafkaStreamDataWriter``.
+Owns the difference between the calls of a micro-batch and of a batch: they have the number of the micro-batch.
+``writer`` has the rest. Spark's counterparts are ``KafkaStreamingWrite`` and ``KafkaStreamDataWriter``.
 
 Rules:
 
-- Spark makes a new writer for each micro-batch and another one for its commit: nothing is carried from one to another.
+- Spark makes a new writer for each micro-batch and another one for its commit: no state is carried from one to another.
 - A micro-batch that failed is written again with the same number, also after a restart from the checkpoint.
-- In the output mode complete every micro-batch writes the whole result, and nothing is removed, as Spark's connector.
+- In the output mode complete every micro-batch writes the whole result, and no record is removed, as with Spark's
+  connector.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class KafkaStreamWriter(PartitionWriter, DataSourceStreamArrowWriter):
 
     @classmethod
     def plan(cls, schema: StructType, options: Mapping[str, str], *, overwrite: bool) -> Self:
-        """Check everything that is known before there are rows. Raises OptionError, ColumnError."""
+        """Check everything that can be checked without rows. Raises OptionError, ColumnError."""
         return cls(SinkOptions.parse(options, is_stream=True).for_columns(schema))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803

@@ -1,14 +1,14 @@
 """``TableQueue``: a task's tables on their way through its producer, and the report of their rows' outcomes.
 
-Owns the bound, a share of ``buffer_memory`` that may be without an outcome, the sums of acknowledged rows, and the
-sentence about a row that failed. The order of tables is the producer's ``open_table_send()``. It lives on an event loop
-and knows no Spark; there is no counterpart in Java.
+Owns the bound (the share of ``buffer_memory`` that may be without an outcome), the sums of acknowledged rows, and the
+error text for a failed row. The producer's ``open_table_send()`` keeps the order of tables. It lives on an event loop
+and knows no Spark; Java has no counterpart.
 
 Rules:
 
-- A table is kept until its rows have their outcome, so that an error can show the row; it is then forgotten, so that
+- A table is kept until its rows have their outcome, so that an error can show the row; it is then dropped, so that
   memory does not grow with the number of tables.
-- The first row that fails ends it: nothing more is taken.
+- The first row that fails ends the queue: it takes no more tables.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ class TableQueue:
         self._tables = producer.open_table_send(topic, timestamp_column="timestamp" if has_timestamps else None)
         self._topic = topic
         self._most_bytes = most_bytes
-        # On their way
+        # Tables on their way
         self._sent: deque[_SentTable] = deque()
         self._bytes_on_way = 0
-        # Acknowledged
+        # Acknowledged rows
         self.rows = 0
         self.bytes = 0
         self._ranges: dict[TopicPartition, list[int]] = {}
 
     async def put(self, table: pa.RecordBatch) -> None:
-        """Send a table's rows; returns when all are in batches. Raises RowFailedError, for any table's row."""
+        """Send a table's rows; returns when all are in batches. Raises RowFailedError for a row of any table."""
         size = table.nbytes
         while self._sent and (self._sent[0].outcome.done() or self._bytes_on_way + size > self._most_bytes):
             await self._take_first()
@@ -70,13 +70,13 @@ class TableQueue:
             await self._take_first()
 
     def close(self) -> None:
-        """Forget the tables on their way; nobody will ask for them."""
+        """Drop the tables on their way: their outcomes are not needed."""
         self._tables.abandon()
         self._sent.clear()
 
     @property
     def ranges(self) -> dict[tuple[str, int], TopicPartitionRange]:
-        """The rows that each partition got so far."""
+        """The rows that each partition has got so far."""
         return {tuple(place): TopicPartitionRange(*found) for place, found in sorted(self._ranges.items())}  # type: ignore[misc]
 
     async def _take_first(self) -> None:
@@ -108,7 +108,7 @@ class _SentTable(NamedTuple):
 
 
 def _row_failed(table: pa.RecordBatch, metadata: TableMetadata, rows_before: int, topic: str | None) -> RowFailedError:
-    """The first row of a table that failed: its number, its contents, and why."""
+    """The first failed row of a table: its number, its contents, and the reason."""
     row = next(iter(metadata.failed))
     error = metadata.failed[row]
     reason = str(error.args[0] if error.args else error).removeprefix(f"row {row}: ")
@@ -135,7 +135,7 @@ def _shown(table: pa.RecordBatch, column: str, row: int) -> str:
 
 
 def _python_value(table: pa.RecordBatch, column: str, row: int) -> Any:
-    """In place of a string that is not UTF-8, as Spark's may be, its bytes."""
+    """The bytes of a string that is not UTF-8, as Spark's may be."""
     scalar = table.column(column)[row]
     try:
         return scalar.as_py()

@@ -1,6 +1,6 @@
 """``current_task``: the Spark task of this thread, and its micro-batch.
 
-Owns Spark's names for that; those of the query and the micro-batch are not documented.
+Owns Spark's names for these; Spark does not document those of the query and the micro-batch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Task(NamedTuple):
     attempt_number: int = -1
     task_attempt_id: int = -1
     query_id: str | None = None
-    """Of the streaming query, None in a batch or where Spark does not tell it."""
+    """The micro-batch of the streaming query, None in a batch or if Spark does not tell it."""
     batch_id: int | None = None
 
 

@@ -1,14 +1,14 @@
 """``KafkaWriter``: the sink of ``df.write``.
 
-Owns the calls that Spark makes: on the driver ``plan``, ``commit`` and ``abort``, in a task ``write``. How rows are
-sent is ``row_sender``'s. Spark's counterparts are ``KafkaBatchWrite`` and ``KafkaDataWriter``.
+Owns the calls that Spark makes: on the driver ``plan``, ``commit`` and ``abort``, in a task ``write``. ``row_sender``
+sends the rows. Spark's counterparts are ``KafkaBatchWrite`` and ``KafkaDataWriter``.
 
 Rules:
 
-- A fault that can be known is an error when the query is planned, before a task runs.
+- A fault that can be known early is an error when the query is planned, before a task runs.
 - A task succeeds when a broker has acknowledged every row of its partition, and fails otherwise. Rows that it wrote
   before it failed stay in Kafka, and its retry writes them again: at least once, as with Spark's connector.
-- Nothing is opened for a partition without rows.
+- No producer is opened for a partition without rows.
 
 Events: ``spark.committed`` (info) and ``spark.aborted`` (warning); rows, bytes, retries, seconds, topics.
 """
@@ -54,13 +54,13 @@ class KafkaWriter(PartitionWriter, DataSourceArrowWriter):
 
     @classmethod
     def plan(cls, schema: StructType, options: Mapping[str, str], *, overwrite: bool) -> Self:
-        """Check everything that is known before there are rows. Raises OptionError, ColumnError."""
+        """Check everything that can be checked without rows. Raises OptionError, ColumnError."""
         if overwrite:
             raise OptionError("mode", "overwrite", "'append': records in Kafka cannot be overwritten, .mode('append')")
         return cls(SinkOptions.parse(options).for_columns(schema))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Log the rows that were written: all tasks succeeded, and everything is on the brokers already."""
+        """Log the rows that were written: all tasks succeeded, and every row is already on the brokers."""
         log_committed(messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -1,4 +1,4 @@
-"""Offsets that were asked for and are not there: ``failOnDataLoss``.
+"""Requested offsets that no longer exist: ``failOnDataLoss``.
 
 Owns the error, its wording and the choice between it and a warning. Spark's counterpart is ``reportDataLoss``.
 
@@ -25,7 +25,7 @@ _FROZEN: Final = (
     ". A DataFrame or view keeps the offsets of its first query: for each query call load() again, or create the view "
     "anew"
 )
-"""Spark plans a relation of a batch source in Python once; nothing asks the source again."""
+"""Appended for a batch: Spark plans a relation of a batch source in Python once, and never asks the source again."""
 
 _logger = get_logger(__name__)
 
@@ -42,14 +42,14 @@ class DataLoss:
         self._remedy = _REMEDY if is_stream else _REMEDY + _FROZEN
 
     def report(self, what: str) -> None:
-        """Records are lost: ``what`` says which. Raises DataLossError with failOnDataLoss."""
+        """Report lost records, which ``what`` names. Raises DataLossError with failOnDataLoss."""
         if self._is_fatal:
             raise DataLossError(f"{what}. {self._remedy}")
         _logger.warning("source.data_lost", what=what)
 
 
 def describe_missing(topic_partition: TopicPartition, wanted: OffsetRange, first: int, end: int) -> str:
-    """The words for a range of a partition whose log begins at ``first`` and ends before ``end``."""
+    """The text for a range of a partition whose log begins at ``first`` and ends before ``end``."""
     return (
         f"{topic_partition}: offsets {wanted.start} to {wanted.end} were asked for, but the log goes from {first} to "
         f"{end}: records were deleted, or the topic was deleted and created again"

@@ -1,15 +1,14 @@
-"""The driver's questions to the cluster: which partitions there are, and their offsets.
-
-Owns a ``TopicAdmin`` and a ``PartitionReader``, and how a read's limits become offsets. Spark's counterparts are
+"""The driver's questions to the cluster: the partitions and their offsets. Owns a ``TopicAdmin`` and a
+``PartitionReader``, and the translation of a read's limits into offsets. Spark's counterparts are
 ``KafkaOffsetReaderAdmin`` and ``ConsumerStrategy``. It plans no tasks and knows no Spark.
 
 Rules:
 
-- Partitions are asked for each time, in one request, so that new ones are seen. Offsets take one request per broker.
+- Partitions are requested each time, in one request, so that new ones are seen. Offsets take one request per broker.
 - Offsets that a user or a checkpoint names are compared with the log before a task is made of them.
-- An answer is not believed when it lacks a known partition, or when its end lies before the offset known so far: a
-  broker may not know everything at once. Both are asked for again (``fetchOffset.numRetries``). Other failures that may
-  pass are retried by the clients themselves, for ``default.api.timeout.ms``.
+- An answer is not trusted if it lacks a known partition, or if its end lies before the offset known so far: a broker
+  may not know everything at once. Both are requested again (``fetchOffset.numRetries``). Other failures that may pass
+  are retried by the clients themselves, for ``default.api.timeout.ms``.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ __all__ = ["KafkaOffsetReader", "PartitionIds", "ResolvedLimit"]
 T = TypeVar("T")
 
 PartitionIds: TypeAlias = dict[TopicPartition, UUID | None]
-"""Partitions, each with its topic's id: a topic that is created again has another one. None before Kafka 2.8."""
+"""Partitions, each with its topic's id, which changes when a topic is created again; None before Kafka 2.8."""
 
 ATTEMPTS_TO_FIND: Final = 4
-"""How often a topic is looked for that a broker does not know: one just made takes a moment to spread."""
+"""The number of look-ups of a topic that a broker does not know: a new topic takes a moment to spread."""
 
 
 class ResolvedLimit(NamedTuple):
@@ -47,11 +46,11 @@ class ResolvedLimit(NamedTuple):
 
     offsets: dict[TopicPartition, int]
     at_end: frozenset[TopicPartition]
-    """The partitions whose offset is the end that the log had at that moment."""
+    """The partitions whose offset is the end of their log at that moment."""
 
 
 class KafkaOffsetReader:
-    """``async with KafkaOffsetReader(options) as offsets: …``; to be used by one task at a time."""
+    """``async with KafkaOffsetReader(options) as offsets: …``; for one task at a time."""
 
     def __init__(self, options: SourceOptions) -> None:
         show_warnings()
@@ -80,8 +79,8 @@ class KafkaOffsetReader:
     # partitions and their ends
 
     async def partitions(self, *, must_exist: bool) -> PartitionIds:
-        """The partitions that are read and exist; a named topic is waited for, for a moment. Raises
-        UnknownTopicOrPartitionError for one that is named and does not exist, if it must.
+        """The partitions to read that exist, after a short wait for a named topic. Raises UnknownTopicOrPartitionError
+        for a named one that does not exist, if it must.
         """
         subscription = self._options.subscription
         for attempt in range(ATTEMPTS_TO_FIND):
@@ -101,23 +100,23 @@ class KafkaOffsetReader:
         return self._read_of(existing)
 
     async def partitions_with(self, known: Iterable[TopicPartition]) -> PartitionIds:
-        """The partitions that are read and exist; asked for again while one that is known is not among them."""
+        """The partitions to read that exist; requested again while a known one is not among them."""
         wanted = set(known)
         existing = await self._ask_until(self._existing, lambda found: wanted <= found.keys())
         return self._read_of(existing)
 
     async def missing(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Those of these partitions that do not exist, or are not to be read."""
+        """Those of these partitions that do not exist, or must not be read."""
         return sorted(set(partitions) - (await self.partitions_with(partitions)).keys())
 
     async def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset of each that is still in its log."""
+        """The first offset of each partition that is still in its log."""
         return await self._reader.beginning_offsets(partitions)
 
     async def latest(
         self, partitions: Collection[TopicPartition], known: PartitionOffsets | None = None
     ) -> dict[TopicPartition, int]:
-        """The offset behind the last record of each; asked for again where it lies before the one ``known``."""
+        """The offset behind the last record of each partition; requested again if it lies before the ``known`` one."""
         least = known or {}
         return await self._ask_until(
             lambda: self._reader.end_offsets(partitions),
@@ -127,8 +126,8 @@ class KafkaOffsetReader:
     async def resolve(self, limit: OffsetLimit, partitions: Collection[TopicPartition]) -> ResolvedLimit:
         """The offset of each partition at one end of a read.
 
-        Raises OptionError for offsets of partitions that do not exist, and where no record is as young as the start
-        must be, when ``startingOffsetsByTimestampStrategy`` says so.
+        Raises OptionError for offsets of partitions that do not exist, and, if ``startingOffsetsByTimestampStrategy``
+        says so, if no record is as young as the start must be.
         """
         unknown = sorted({*limit.offsets, *limit.timestamps} - set(partitions))
         if unknown:
@@ -152,7 +151,7 @@ class KafkaOffsetReader:
     # ranges
 
     async def batch_ranges(self) -> list[OffsetRange]:
-        """The ranges that a batch reads: from start to end, without those that are lost."""
+        """The ranges that a batch reads: from start to end, without lost offsets."""
         options = self._options
         partitions = await self.partitions(must_exist=True)
         starts = (await self.resolve(options.starting, partitions)).offsets
@@ -166,8 +165,8 @@ class KafkaOffsetReader:
         return ranges
 
     async def existing(self, ranges: Iterable[OffsetRange], doubtful: Collection[TopicPartition]) -> list[OffsetRange]:
-        """The ranges without offsets that the logs do not have; only those of ``doubtful`` partitions are looked at.
-        Reports losses.
+        """The ranges without offsets that the logs do not have; only ``doubtful`` partitions are checked. Reports
+        losses.
         """
         ranges = list(ranges)
         asked = {one.topic_partition: one.end for one in ranges if one.topic_partition in doubtful}
@@ -188,7 +187,7 @@ class KafkaOffsetReader:
     # internals
 
     async def _ask_until(self, ask: Callable[[], Awaitable[T]], is_right: Callable[[T], bool]) -> T:
-        """The first answer that is right, or the last of ``fetchOffset.numRetries``."""
+        """The first valid answer, or the last of ``fetchOffset.numRetries``."""
         found = await ask()
         for _ in range(1, self._options.offset_retries):
             if is_right(found):

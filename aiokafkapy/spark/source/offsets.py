@@ -1,13 +1,13 @@
 """Offsets as Spark's Kafka connector writes them, and sums over them.
 
-Owns the JSON of offsets and of partitions, ranges of offsets, how ranges become tasks, and how much a micro-batch may
-take. Knows no Spark and no connection. The connector's counterparts are ``JsonUtils``, ``KafkaOffsetRangeCalculator``
-and ``KafkaMicroBatchStream.rateLimit``.
+Owns the JSON of offsets and of partitions, ranges of offsets, their division into tasks, and the limit of a
+micro-batch. It knows no Spark and no connection. The connector's counterparts are ``JsonUtils``,
+``KafkaOffsetRangeCalculator`` and ``KafkaMicroBatchStream.rateLimit``.
 
 Rules:
 
-- Offsets in JSON are ``{"topic": {"0": 23}}``, topics and partitions in order, as the connector's checkpoints have it:
-  a query may go on from a checkpoint that the connector wrote.
+- Offsets in JSON are ``{"topic": {"0": 23}}``, topics and partitions in order, as in the connector's checkpoints: a
+  query may go on from a checkpoint that the connector wrote.
 - A range's size counts offsets, not records: compaction and transactions leave gaps.
 """
 
@@ -54,7 +54,7 @@ class OffsetRange(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many offsets it has; there may be fewer records."""
+        """The number of its offsets; there may be fewer records."""
         return self.end - self.start
 
 
@@ -62,7 +62,7 @@ class OffsetRange(NamedTuple):
 
 
 def offsets_to_json(offsets: PartitionOffsets) -> JsonOffsets:
-    """As Spark keeps them: by topic, then by the partition's number as a string, both in order."""
+    """The offsets as Spark keeps them: by topic, then by the partition's number as a string, both in order."""
     found: JsonOffsets = {}
     for topic, partition in sorted(offsets):
         found.setdefault(topic, {})[str(partition)] = offsets[TopicPartition(topic, partition)]
@@ -122,14 +122,14 @@ def _topics(text: str) -> dict[str, object]:
 def split_ranges(
     ranges: Iterable[OffsetRange], min_partitions: int | None = None, max_records: int | None = None
 ) -> list[OffsetRange]:
-    """One range for each task: none is empty, none larger than ``max_records``, and there are about ``min_partitions``,
-    in proportion to their sizes, where there would be fewer. Without both it is one for each partition that has
-    anything.
+    """One range for each task: no range is empty, or larger than ``max_records``, and if there would be fewer than
+    ``min_partitions``, ranges are split into about so many, in proportion to their sizes. Without both options there
+    is one for each partition with offsets to read.
     """
     found = [part for one in ranges if one.size > 0 for part in _divided(one, _parts_for(one.size, max_records))]
     if min_partitions is None or len(found) >= min_partitions:
         return found
-    # As the connector: a range too small to be split must not count in the shares of those that are.
+    # As in the connector: a range too small to be split must not count in the shares of the others.
     total = sum(one.size for one in found)
     whole = {one for one in found if _part_count(one.size, total, min_partitions) == 1}
     split_total = total - sum(one.size for one in whole)
@@ -142,12 +142,12 @@ def split_ranges(
 
 
 def pack_ranges(ranges: Sequence[OffsetRange], max_partitions: int | None) -> list[tuple[OffsetRange, ...]]:
-    """The ranges of each task: one, or with ``max_partitions`` as many as it takes to have no more tasks than that,
-    with about as many offsets each.
+    """The ranges of each task: one, or with ``max_partitions`` several, so that there are no more tasks than that,
+    with about the same number of offsets each.
     """
     if max_partitions is None or len(ranges) <= max_partitions:
         return [(one,) for one in ranges]
-    # Largest first, each to the task that has least.
+    # Largest first, each to the task with the fewest offsets.
     tasks: list[list[OffsetRange]] = [[] for _ in range(max_partitions)]
     loads = [(0, number) for number in range(max_partitions)]
     for one in sorted(ranges, key=lambda each: -each.size):
@@ -182,13 +182,13 @@ def _divided(one: OffsetRange, parts: int) -> list[OffsetRange]:
 
 
 def count_new(start: PartitionOffsets, end: PartitionOffsets) -> int:
-    """How many offsets there are from ``start`` to ``end``; a partition that is missing in ``start`` counts from 0."""
+    """The number of offsets from ``start`` to ``end``; a partition that is missing in ``start`` counts from 0."""
     return sum(max(0, offset - start.get(tp, 0)) for tp, offset in end.items())
 
 
 def limit_rate(limit: int, start: PartitionOffsets, end: PartitionOffsets) -> dict[TopicPartition, int]:
-    """Where to stop so that about ``limit`` offsets are read: each partition's share is in proportion to its backlog,
-    at least one offset where it has any. A partition that is missing in ``start`` goes to its end.
+    """The offsets at which to stop so that about ``limit`` are read: each partition's share is in proportion to its
+    backlog, at least one offset if it has any. A partition that is missing in ``start`` goes to its end.
     """
     sizes = {tp: offset - start[tp] for tp, offset in end.items() if tp in start and offset > start[tp]}
     total = sum(sizes.values())

@@ -1,8 +1,7 @@
 """A task on an executor: reads ranges of offsets as Arrow batches, ahead of Spark.
 
-Owns the order of things in one task: assign, fetch while there is room, tell progress from standing still, and report
-lost records. Spark's counterparts are ``KafkaDataConsumer`` and ``KafkaBatchPartitionReader``. Decoding is
-``PartitionReader``'s.
+Owns the order of the steps in one task: assign, fetch while there is room, detect a standstill, and report lost
+records. Spark's counterparts are ``KafkaDataConsumer`` and ``KafkaBatchPartitionReader``. ``PartitionReader`` decodes.
 
 Rules:
 
@@ -34,18 +33,20 @@ if TYPE_CHECKING:
 __all__ = ["read_ranges"]
 
 PREFETCHED_BYTES: Final = 32 * 1024 * 1024
-"""Of Arrow columns that wait for Spark. It takes them in bursts, as it works on them and on their results."""
+"""Bytes of Arrow columns that wait for Spark, which takes them in bursts, between its work on them and on their
+results.
+"""
 SMALL_BYTES: Final = 1024 * 1024
-"""Batches that are smaller are joined, when the next is at hand: each costs Spark a fixed time."""
+"""Smaller batches are joined if the next one is at hand: each costs Spark a fixed time."""
 _LONGEST_WAIT: Final = 1.0
 _MOST_SECONDS_TO_DIAGNOSE: Final = 10.0
 
 
 def read_ranges(options: SourceOptions, ranges: Sequence[OffsetRange]) -> Iterator[pa.RecordBatch]:
-    """The records of the ranges as ``pyarrow.RecordBatch``, those of a partition in order.
+    """The records of the ranges as ``pyarrow.RecordBatch``, in order within a partition.
 
-    Raises DataLossError, KafkaTimeoutError for a partition that stands still, and a reader's other errors. Left
-    early, it ends the fetching.
+    Raises DataLossError, KafkaTimeoutError for a partition that stands still, and a reader's other errors. A reader
+    that leaves early ends the fetching.
     """
     wanted = [one for one in ranges if one.size > 0]
     if not wanted:
@@ -79,7 +80,7 @@ async def _fill(handover: Handover, options: SourceOptions, ranges: Sequence[Off
 
 
 class RangeReader:
-    """One task's reading."""
+    """Reads the ranges of one task."""
 
     def __init__(self, reader: PartitionReader, options: SourceOptions, ranges: Sequence[OffsetRange]) -> None:
         self._reader = reader
@@ -113,7 +114,7 @@ class RangeReader:
                 handover.put(_joined(small), small_bytes)
                 small, small_bytes = [], 0
             elif batch is None:
-                # Only here: with thousands of partitions it takes a while to look at each.
+                # Only here: with thousands of partitions a look at each takes a while.
                 if reader.is_finished:
                     break
                 await self._check_progress()
@@ -121,7 +122,7 @@ class RangeReader:
     # internals
 
     async def _find_topics(self) -> None:
-        """Know the leaders before anything is fetched: partitions whose leader is not known back off one by one."""
+        """Learn the leaders before fetching: partitions whose leader is not known back off one by one."""
         for topic in {one.topic for one in self._ranges.values()}:
             try:
                 await self._reader.partitions_for(topic, self._poll_timeout)
@@ -144,14 +145,15 @@ class RangeReader:
             return None
 
     async def _pass_over(self, tp: TopicPartition) -> None:
-        """The log does not have the next offset: go on at the first that it has, if there is one that is wanted."""
+        """The log does not have the next offset: go on at its first one, if that is wanted."""
         reader, one = self._reader, self._ranges[tp]
         position = reader.position(tp)
         position = one.start if position is None else position
         first = (await reader.beginning_offsets([tp]))[tp]
         end = (await reader.end_offsets([tp]))[tp]
         if first <= position <= end:
-            # It came back: a leader without all records, or a topic that was made again. Fetching will tell.
+            # The partition came back: with a leader without all records, or as a topic that was made again. Fetching
+            # will tell.
             await asyncio.sleep(self._options.offset_retry_interval_ms / 1000)
             reader.seek(tp, position)
             return
@@ -159,7 +161,7 @@ class RangeReader:
         reader.seek(tp, first if position < first < one.end else one.end)
 
     async def _check_progress(self) -> None:
-        """Look why nothing has moved for too long: not a record, nor a gap that was passed over."""
+        """Find the reason why no record came, and no gap was passed over, for too long."""
         positions = [self._reader.position(tp) for tp in self._ranges]
         if positions != self._positions:
             self._positions = positions
@@ -175,7 +177,7 @@ class RangeReader:
         raise AssertionError("a reader that is not finished has a partition that is not")
 
     async def _diagnose(self, one: OffsetRange) -> None:
-        """Why does the partition stand still? Returns when it is a loss that is allowed."""
+        """Raise the reason why the partition stands still. Returns if it is an allowed loss."""
         reader, tp = self._reader, one.topic_partition
         if isinstance(reader.metadata.topic_error(tp.topic), UnknownTopicOrPartitionError):
             self._report_deleted(one)
@@ -189,7 +191,7 @@ class RangeReader:
             if end < one.end:
                 first = (await reader.beginning_offsets([tp]))[tp]
                 self._data_loss.report(describe_missing(tp, one, first, end))
-                # All between here and the end is read.
+                # All offsets between here and the end are read.
                 self._ranges[tp] = self._ranges[tp]._replace(end=end)
                 reader.stop_at(tp, end)
                 self._moved_at = self._clock()

@@ -1,7 +1,6 @@
-"""Spark's limits of a micro-batch, and what stands for them before PySpark 4.2, whose Python sources have none.
-
-There Spark asks how far a micro-batch goes with neither its start nor a limit, and sets the end of Trigger.AvailableNow
-by asking once.
+"""Spark's limits of a micro-batch, with substitutes before PySpark 4.2, whose Python sources have none. There Spark
+asks for the end of a micro-batch without its start or a limit, and sets the end of Trigger.AvailableNow by asking
+once.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ except ModuleNotFoundError:
     HAS_READ_LIMITS = False
 
     class ReadLimit:  # type: ignore[no-redef]
-        """How much a micro-batch may read."""
+        """The limit of a micro-batch."""
 
     class ReadAllAvailable(ReadLimit):  # type: ignore[no-redef]
-        """Everything there is."""
+        """Every record until now."""
 
     class ReadMaxRows(ReadLimit):  # type: ignore[no-redef]
         """At most this many rows."""
@@ -26,7 +25,7 @@ except ModuleNotFoundError:
             self.max_rows = max_rows
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Is told that the query ends with what there is now."""
+        """A reader that is told to end the query with the present records."""
 
 
 __all__ = ["HAS_READ_LIMITS", "ReadAllAvailable", "ReadLimit", "ReadMaxRows", "SupportsTriggerAvailableNow"]

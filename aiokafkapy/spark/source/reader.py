@@ -1,6 +1,6 @@
 """``KafkaReader``: a batch read, planned on the driver and carried out on the executors.
 
-Owns the calls of Spark's API for a reader. Ranges are found by ``KafkaOffsetReader`` and read by ``range_reader``.
+Owns the calls of Spark's API for a reader. ``KafkaOffsetReader`` finds the ranges and ``range_reader`` reads them.
 Spark's counterparts are ``KafkaBatch`` and ``KafkaScan``.
 
 Rules:
@@ -38,7 +38,7 @@ class TaskReader:
         """The rows of one of the partitions, as Arrow batches."""
         from .range_reader import read_ranges
 
-        # Where there is nothing to read Spark makes a task with None; before PySpark 4.2 it has no partition at all.
+        # Without anything to read Spark makes a task with None; before PySpark 4.2 the task has no partition at all.
         return read_ranges(self._options, (partition and partition.value) or ())
 
 
@@ -56,7 +56,7 @@ class KafkaReader(TaskReader, DataSourceReader):
     # internals
 
     async def _ranges(self) -> list[OffsetRange]:
-        # Here: a task, which is given this reader, plans nothing.
+        # Imported here: a task, which gets this reader, does not plan.
         from .offset_reader import KafkaOffsetReader
 
         async with KafkaOffsetReader(self._options) as offsets:

@@ -1,19 +1,19 @@
-"""The options of a read: its partitions, from where to where, in which portions.
+"""The options of a read: its partitions, its start and end, and its portions.
 
 Owns names, defaults and checks of the source's options. Spark's counterparts are ``KafkaSourceProvider`` and
-``KafkaOffsetRangeLimit``: names, defaults and refusals are its own, but where a line below says otherwise. It
+``KafkaOffsetRangeLimit``: names, defaults and refusals are the connector's, unless a line below says otherwise. It
 knows no connection.
 
 Rules:
 
-- Of several options for one end of the read a time for all partitions counts before times by partition, and these
+- Among several options for one end of the read, a time for all partitions counts before times by partition, and these
   before offsets, as in the connector.
-- Offsets and times in JSON need not name every partition, as they must with the connector: one that is not named is
-  read from its first offset to its last.
+- Offsets and times in JSON need not name every partition, as they must with the connector: an unnamed one is read from
+  its first offset to its last.
 - ``subscribePattern`` is a regular expression of Python's ``re`` (the connector's are Java's) for the whole name.
 - A batch ignores options of triggers, and both ignore those of consumer groups and of writing; a stream refuses options
   of the end, as the connector does.
-- Ours alone are ``commitGroup`` and ``maxPartitions``.
+- Only we have ``commitGroup`` and ``maxPartitions``.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ _MEANINGLESS: Final = (
     *("topic", "path", "groupIdPrefix"),
     *("exactlyOnce", "exactlyOnceTopic", "transactionalIdPrefix", "jobId"),
 )
-"""Options that a read ignores: the connector's, for it uses no consumer group here, and those of writes, with which it
-may share a dictionary.
+"""Options that a read ignores: the connector's for consumer groups, which are not used here, and those of writes, with
+which it may share a dictionary.
 """
 _IN_CHECKPOINT: Final = "it to be left out: Spark's checkpoint has the offsets; see also 'commitGroup'"
 REFUSED: Final[Mapping[str, str]] = {
@@ -73,9 +73,9 @@ REFUSED: Final[Mapping[str, str]] = {
 }
 """Options of Kafka's consumer that would change the result; the connector refuses them too."""
 _BULK: Final[Mapping[str, str]] = {
-    # A task reads a single partition, as a rule: one answer may have as much of it as of all.
+    # A task usually reads a single partition: one answer may have as much of it as of all.
     "max.partition.fetch.bytes": str(8 * 1024 * 1024),
-    # The system's: it grows with the distance to the broker, which a fixed one does not.
+    # The system's buffer: it grows with the distance to the broker, which a fixed one does not.
     "receive.buffer.bytes": "-1",
 }
 """Our defaults in place of Kafka's."""
@@ -102,14 +102,14 @@ class Subscription:
     partitions: tuple[TopicPartition, ...] = ()
 
     def has_topic(self, name: str) -> bool:
-        """Whether a topic that appears belongs to it."""
+        """True if a topic that appears belongs to the read."""
         if self.pattern is not None:
             return re.fullmatch(self.pattern, name) is not None
         return name in self.topic_names
 
     @property
     def topic_names(self) -> tuple[str, ...]:
-        """The topics that are named."""
+        """The named topics."""
         return self.topics or tuple(sorted({tp.topic for tp in self.partitions}))
 
 
@@ -124,32 +124,32 @@ class OffsetLimit:
     timestamps: PartitionOffsets = field(default_factory=dict)
     timestamp_ms: int | None = None
     latest_when_none: bool = True
-    """For a start for which no record is young enough: the latest offset, or an error."""
+    """The result if no record is young enough for the start: the latest offset, or an error."""
 
     def may_move(self, topic_partition: TopicPartition) -> bool:
-        """Whether a partition's offset may be further on when it is looked up again, though nothing was deleted."""
+        """True if a partition's offset may be further on when it is looked up again, though no record was deleted."""
         if self.time_of(topic_partition) is not None:
             return self.latest_when_none
         return self.offsets.get(topic_partition, self.default) == LATEST
 
     def time_of(self, topic_partition: TopicPartition) -> int | None:
-        """The time for a partition; None when there is none."""
+        """The time for a partition; None without one."""
         return self.timestamps.get(topic_partition) if self.timestamp_ms is None else self.timestamp_ms
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """The options of a read, checked; goes to the executors."""
+    """The checked options of a read; they go to the executors."""
 
     properties: Mapping[str, str]
-    """Kafka's own, for ``ReaderConfig.from_properties``."""
+    """Kafka's own options, for ``ReaderConfig.from_properties``."""
     subscription: Subscription
     starting: OffsetLimit
     ending: OffsetLimit
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     max_partitions: int | None = None
-    """The most tasks: small partitions share one, and are fetched in one request for each broker."""
+    """The most tasks: small partitions share a task, and are fetched in one request for each broker."""
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = 900_000
@@ -170,7 +170,7 @@ class SourceOptions:
         starting = _limit(options, "starting", LATEST if is_stream else EARLIEST)
         ending = _limit(options, "ending", LATEST)
         if is_stream:
-            # Its start counts for a new query only, and is held against the partitions there, as in the connector.
+            # The start counts for a new query only, and is checked against its partitions, as in the connector.
             _check_stream(options)
         else:
             _check_assigned(options, subscription, starting, ending)
@@ -203,7 +203,7 @@ class SourceOptions:
         return ReaderConfig.from_properties(self.properties, auto_offset_reset="none")
 
     def data_loss(self) -> DataLoss:
-        """What becomes of a data loss of this read."""
+        """The handler of a data loss of this read."""
         return DataLoss(is_fatal=self.fail_on_data_loss, is_stream=self.is_stream)
 
 
@@ -245,7 +245,7 @@ def _subscription(options: Options) -> Subscription:
 
 
 def _limit(options: Options, side: str, default: int) -> OffsetLimit:
-    """The start or the end of the read; ``default`` is the one without an option for it."""
+    """The start or the end of the read; ``default`` counts without an option for it."""
     unnamed = EARLIEST if side == "starting" else LATEST
     latest_when_none = side == "ending" or _is_latest_strategy(options)
     by_time, by_partition, by_offset = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
@@ -289,7 +289,7 @@ def _check_least(option: str, text: str, numbers: PartitionOffsets, least: int, 
 
 
 def _check_assigned(options: Options, subscription: Subscription, *limits: OffsetLimit) -> None:
-    """Offsets and times are for partitions that are read; those of a pattern are not known yet."""
+    """Offsets and times must be for partitions that are read; those of a pattern are not known yet."""
     for side, limit in zip(("starting", "ending"), limits, strict=True):
         name = f"{side}OffsetsByTimestamp" if limit.timestamps else f"{side}Offsets"
         for tp in (*limit.offsets, *limit.timestamps):

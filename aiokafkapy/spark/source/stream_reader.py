@@ -1,24 +1,24 @@
 """``KafkaStreamReader``: a stream's offsets, micro-batch by micro-batch.
 
-Owns the driver's decisions: where a query begins, how far each micro-batch goes, and the offsets committed to a group.
+Owns the driver's decisions: the start of a query, the end of each micro-batch, and the offsets committed to a group.
 Reading is as in a batch. Spark's counterpart is ``KafkaMicroBatchStream``.
 
 Rules:
 
-- An offset has every partition of the query, in the connector's own JSON. A partition that is new, also of a new topic
-  that fits ``subscribePattern``, is read from its first record; one that is gone, or starts again, is a data loss.
-- Only another topic id says that a topic was created again. The micro-batch that finds it reads nothing and ends at the
-  new logs' first offsets, so that the next one has all. A log that merely ends before the offset that was read to (it
-  was cut, or this process never saw the earlier id) is continued at its end, as the connector does: nothing is read
-  twice.
-- With Trigger.AvailableNow the end is that of the moment when the query was started.
-- Micro-batch 0 reads nothing of a partition whose log ends where the query begins: its end, which is its start, is then
-  in the checkpoint. The connector keeps a query's start by itself; a source in Python has no place for it. When
-  micro-batch 0 has to be done again, Spark asks for the start again, and a log's end has moved meanwhile: what lies
-  behind the end of micro-batch 0 is left to the next one.
-- ``commitGroup`` is for monitoring. It is told where the next micro-batch begins when Spark asks for its end: all
-  before that is done. (Spark calls ``commit`` one micro-batch later, and not at all for the last.) Nobody waits for it,
-  and when it fails, that is logged and the query goes on.
+- An offset has every partition of the query, in the connector's own JSON. A new partition, also of a new topic that
+  fits ``subscribePattern``, is read from its first record; one that is gone, or starts again, is a data loss.
+- Only another topic id says that a topic was created again. The micro-batch that finds it reads nothing and ends at
+  the new logs' first offsets, so that the next one has all records. A log that merely ends before the offset that was
+  read to (it was cut, or this process never saw the earlier id) is continued at its end, as the connector does: no
+  record is read twice.
+- With Trigger.AvailableNow the end is the end of the logs when the query was started.
+- Micro-batch 0 does not read a partition whose log ends where the query begins: its end, equal to its start, is then
+  in the checkpoint. The connector keeps a query's start itself; a source in Python has no place for it. If micro-batch
+  0 has to be done again, Spark asks for the start again, and a log's end has moved meanwhile: records behind the end
+  of micro-batch 0 are left to the next one.
+- ``commitGroup`` is for monitoring. It gets the start of the next micro-batch when Spark asks for its end: all records
+  before that are done. (Spark calls ``commit`` one micro-batch later, and not at all for the last.) The query does not
+  wait for it; a failure is logged and the query goes on.
 
 Events: ``source.commit_failed`` (warning; group, error), ``source.partition_added`` (info; partition, first),
 ``source.start_unknown`` (warning; partitions, reason).
@@ -58,8 +58,9 @@ from .trigger_delay import TriggerDelay
 __all__ = ["KafkaStreamReader"]
 
 UNLIMITED: Final = 2**63 - 1
-"""Rows of a micro-batch without ``maxOffsetsPerTrigger``. A limit by a number, so that ReadAllAvailable only comes
-from Spark itself: all there is, now (Trigger.Once)."""
+"""Rows of a micro-batch without ``maxOffsetsPerTrigger``. It is a number, so that ReadAllAvailable only comes from
+Spark itself: every record until now (Trigger.Once).
+"""
 
 _GONE: Final = "there is no such partition any more, or it is no longer subscribed"
 _SHORTER: Final = (
@@ -73,13 +74,15 @@ _START_UNKNOWN: Final = (
 )
 
 SECONDS_FOR_THE_LAST_COMMIT: Final = 5.0
-"""How long the end of a query waits for its last commit."""
+"""Seconds that the end of a query waits for its last commit."""
 
 _logger = get_logger(__name__)
 
 
 class KafkaStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives on the driver as long as its query, on the executors for one task. Raises OptionError when it is made."""
+    """The reader of a stream: on the driver as long as its query, on the executors for one task. Raises OptionError
+    when it is made.
+    """
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = SourceOptions.parse(options, is_stream=True)
@@ -87,7 +90,7 @@ class KafkaStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvail
         self._driver: StreamDriver | None = None
 
     def initialOffset(self) -> JsonOffsets:  # noqa: N802
-        """Where a new query begins. Raises OptionError, UnknownTopicOrPartitionError, and other errors of Kafka."""
+        """The start of a new query. Raises OptionError, UnknownTopicOrPartitionError, and other errors of Kafka."""
         return offsets_to_json(worker_loop.run(self._on_driver().begin()))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -95,10 +98,9 @@ class KafkaStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvail
         return ReadMaxRows(self._options.max_offsets_per_trigger or UNLIMITED)
 
     def latestOffset(self, start: JsonOffsets | None = None, limit: ReadLimit | None = None) -> JsonOffsets:  # noqa: N802
-        """How far the next micro-batch goes; ``start`` when there is nothing, or not enough, to read. All before
-        ``start`` is done, and committed to ``commitGroup``. Raises DataLossError and errors of Kafka.
-
-        Before PySpark 4.2 Spark gives neither: it goes to the end.
+        """The end of the next micro-batch; ``start`` if there is nothing, or not enough, to read. All records before
+        ``start`` are done, and committed to ``commitGroup``. Raises DataLossError and errors of Kafka. Before PySpark
+        4.2 Spark gives neither argument: the micro-batch goes to the end.
         """
         if start is None:
             return offsets_to_json(worker_loop.run(self._on_driver().advance_to_end()))
@@ -108,12 +110,12 @@ class KafkaStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvail
         return offsets_to_json(end)
 
     def reportLatestOffset(self) -> JsonOffsets | None:  # noqa: N802
-        """Where the logs ended when that was last asked."""
+        """The ends of the logs as last requested."""
         latest = self._on_driver().latest
         return offsets_to_json(latest) if latest else None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Where the logs end now is where the query ends."""
+        """Let the query end at the present ends of the logs."""
         worker_loop.run(self._on_driver().set_target())
 
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> list[InputPartition]:
@@ -122,7 +124,7 @@ class KafkaStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvail
         return input_partitions(self._options, worker_loop.run(plan))
 
     def commit(self, end: JsonOffsets) -> None:
-        """A micro-batch is done, which was known before: see ``latestOffset``."""
+        """A micro-batch is done, as ``latestOffset`` already knew."""
 
     def stop(self) -> None:
         """The query has ended."""
@@ -163,13 +165,13 @@ class StreamDriver:
         self._data_loss = options.data_loss()
         self._offsets: KafkaOffsetReader | None = None
         self.latest: dict[TopicPartition, int] = {}
-        # Of the query: where it began, if it did in this process, and where it is to end.
+        # The start of the query, if it began in this process, and its end.
         self._begun: ResolvedLimit | None = None
         self._target: dict[TopicPartition, int] | None = None
-        # The end of a micro-batch that Spark was told last, and where the one after the last that it planned begins.
+        # The last end of a micro-batch that Spark was told, and the start of the one after the last planned.
         self._told: PartitionOffsets | None = None
         self._position: PartitionOffsets = {}
-        # The ids that each topic was seen with: a broker that is behind may still tell an earlier one.
+        # The ids that each topic has had: a broker that is behind may still tell an earlier one.
         self._topic_ids: dict[str, set[UUID]] = {}
         # First offsets of partitions that appeared, kept for the plan that follows.
         self._firsts: dict[TopicPartition, int] = {}
@@ -195,7 +197,7 @@ class StreamDriver:
         return begun.offsets
 
     async def set_target(self) -> None:
-        """Read no further than now."""
+        """Read no further than the present ends."""
         offsets = await self._connected()
         self._target = await offsets.latest(await offsets.partitions(must_exist=False))
 
@@ -206,7 +208,7 @@ class StreamDriver:
         return end
 
     async def advance_to_end(self) -> dict[TopicPartition, int]:
-        """As ``advance``, where Spark does not tell where the next micro-batch begins. After a restart nobody knows."""
+        """As ``advance``, if Spark does not tell the micro-batch's start, which is unknown after a restart."""
         return await self.advance(self._position, UNLIMITED, is_all_wanted=True)
 
     async def _end(self, start: PartitionOffsets, most: int, *, is_all_wanted: bool) -> dict[TopicPartition, int]:
@@ -240,7 +242,7 @@ class StreamDriver:
         is_again = end != self._told
         if is_again and self._begun is not None and start == self._begun.offsets:
             start = self._start_again(start, end)
-        # Ends of logs that this process saw need not be asked for again; those of a checkpoint must be.
+        # Ends of logs that this process saw need not be requested again; those of a checkpoint must be.
         doubtful = [tp for tp, offset in end.items() if offset > self.latest.get(tp, -1)]
         if doubtful:
             missing = await self._missing(start, end)
@@ -266,18 +268,18 @@ class StreamDriver:
         return self._offsets
 
     async def _move_target(self, target: dict[TopicPartition, int], start: PartitionOffsets) -> None:
-        """A query may begin behind its target, because its begin was asked later: that is not a loss, and nothing to
-        read.
+        """A query may begin behind its target, because its start was requested later: that is not a loss, and there is
+        nothing to read.
         """
         doubtful = {tp for tp, offset in start.items() if target.get(tp, -1) < offset}
         if doubtful:
             offsets = await self._connected()
             now = await offsets.latest(doubtful & (await offsets.partitions_with(start)).keys(), start)
-            # One that the target lacks was not known to the broker that was asked then, or is new since.
+            # A partition that the target lacks is new, or was not known to the broker that was asked then.
             target |= {tp: min(start[tp], offset) if tp in target else offset for tp, offset in now.items()}
 
     def _recreated(self, partitions: PartitionIds) -> list[TopicPartition]:
-        """The partitions of topics with a known id that now have one never seen before. The ids are remembered."""
+        """The partitions of topics with a known id that now have a new id. The ids are remembered."""
         found = [tp for tp, one in partitions.items() if one and one not in self._topic_ids.get(tp.topic, {one})]
         for tp, one in partitions.items():
             if one is not None:
@@ -285,16 +287,16 @@ class StreamDriver:
         return found
 
     async def _begin_anew(self, start: PartitionOffsets, recreated: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """The end of a micro-batch that reads nothing, and after which topics that were created again are read from
-        their first record. Reports the loss.
+        """The end of an empty micro-batch, after which topics that were created again are read from their first
+        record. Reports the loss.
         """
         for tp in recreated:
             self._data_loss.report(f"{tp}: was read to {start[tp]}, then the topic was deleted and created again")
         return {**start, **await (await self._connected()).earliest(recreated)}
 
     def _start_again(self, start: PartitionOffsets, end: PartitionOffsets) -> dict[TopicPartition, int]:
-        """Where micro-batch 0, which has to be done again, begins: no later than at its end. ``start`` was asked again,
-        and has partitions that came since: the next micro-batch reads them from their first record.
+        """The start of micro-batch 0, which has to be done again: no later than its end. ``start`` was requested
+        again, and has partitions that came since: the next micro-batch reads them from their first record.
         """
         begins = {tp: min(offset, end[tp]) for tp, offset in start.items() if tp in end}
         behind = {tp for tp in begins if start[tp] >= end[tp] > 0}
@@ -333,8 +335,8 @@ class StreamDriver:
         return missing
 
     async def _begins(self, start: PartitionOffsets, end: PartitionOffsets) -> dict[TopicPartition, int]:
-        """Where reading to ``end`` begins: at ``start``, but at the log's first offset for a partition that is new, and
-        at ``end`` where that is before. Reports partitions that are gone, and logs that became shorter.
+        """The offsets at which reading to ``end`` begins: ``start``, but the log's first offset for a new partition,
+        and ``end`` if that is before. Reports partitions that are gone, and logs that became shorter.
         """
         gone = sorted(start.keys() - end.keys())
         if gone:

@@ -1,4 +1,5 @@
-"""``TriggerDelay``: whether a micro-batch waits for more records (``minOffsetsPerTrigger``, ``maxTriggerDelay``).
+"""``TriggerDelay``: decides whether a micro-batch waits for more records (``minOffsetsPerTrigger``,
+``maxTriggerDelay``).
 
 Owns the time of the last micro-batch that did not wait. Pure: it takes ``now``. Spark's counterpart is ``delayBatch``
 of ``KafkaMicroBatchStream``.
@@ -12,7 +13,7 @@ __all__ = ["TriggerDelay"]
 
 
 class TriggerDelay:
-    """Of one query: at least ``least`` records, or else ``longest`` seconds since the last micro-batch."""
+    """The delay of one query: at least ``least`` records, or ``longest`` seconds since the last micro-batch."""
 
     def __init__(self, least: int, longest: float) -> None:
         self._least = least
@@ -20,7 +21,7 @@ class TriggerDelay:
         self._last: float | None = None
 
     def must_wait(self, count: int, now: float) -> bool:
-        """Whether a micro-batch of ``count`` records is put off; one that is not counts as triggered ``now``."""
+        """True if a micro-batch of ``count`` records is put off; otherwise it counts as triggered ``now``."""
         is_late = self._last is None or now - self._last >= self._longest
         if not is_late and count < self._least:
             return True

@@ -1,7 +1,5 @@
-"""``Feed``: a thread hands items to a coroutine, a few at a time.
-
-Owns the waiting on both sides: the thread's when the coroutine is behind, the coroutine's when there is nothing yet.
-It knows neither Spark nor the items.
+"""``Feed``: a thread passes items to a coroutine, a few at a time. Owns the waiting on both sides: the thread's while
+the coroutine is behind, the coroutine's while there is no item. It knows neither Spark nor the items.
 
 Rules: the thread never waits for a coroutine that has ended; an interrupt reaches a thread that waits.
 """
@@ -31,7 +29,7 @@ class Feed(Generic[T]):
         # The thread's side
         self._room = threading.Semaphore(AHEAD)
         self.is_open = True
-        """False when nothing more will be taken."""
+        """False once no more items will be taken."""
         # The coroutine's side
         self._items: deque[T] = deque()
         self._ended = False
@@ -40,7 +38,7 @@ class Feed(Generic[T]):
     # the thread
 
     def put(self, item: T) -> bool:
-        """Hand an item over, and wait until there is room for the next; False when nothing more will be taken."""
+        """Pass an item, and wait until there is room for the next; False once no more items will be taken."""
         self._loop.call_soon_threadsafe(self._on_item, item)
         self._room.acquire()
         return self.is_open
@@ -62,7 +60,7 @@ class Feed(Generic[T]):
         return self._items.popleft()
 
     def close(self) -> None:
-        """Take nothing more, and wake the thread."""
+        """Take no more items, and wake the thread."""
         self.is_open = False
         self._items.clear()
         self._room.release()

@@ -1,13 +1,11 @@
-"""Batches on their way from the event loop, which fetches ahead, to the thread that gives them to Spark.
-
-Owns the queue between the two and its bound. It knows nothing of a batch but its bytes. Spark's counterpart is
-``FetchedDataPool``.
+"""Passes batches from the event loop, which fetches ahead, to the thread that gives them to Spark. Owns the queue
+between the two and its bound. It knows only the size of a batch. Spark's counterpart is ``FetchedDataPool``.
 
 Rules:
 
-- Waiting batches are bounded in bytes: the fetcher asks for ``room`` before it fetches more, so at most one fetch is
-  over.
-- The thread that takes always ends: an error, the end, or the death of the task that fills the queue.
+- Waiting batches are bounded in bytes: the fetcher asks for ``room`` before it fetches more, so at most one fetch
+  exceeds the bound.
+- The taking thread always ends: by an error, the end, or the death of the task that fills the queue.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ __all__ = ["Handover"]
 
 _END: Final = object()
 _LOOKING_INTERVAL: Final = 5.0
-"""Seconds after which the taker looks whether anyone is still there to put; the end itself comes at once."""
+"""Seconds after which the taker checks whether the filling task is still alive; the end itself comes at once."""
 
 
 class Handover:
@@ -52,17 +50,17 @@ class Handover:
         await self._has_room.wait()
 
     def put(self, batch: pa.RecordBatch, size: int) -> None:
-        """Give a batch away."""
+        """Add a batch."""
         with self._lock:
             self._waiting_bytes += size
         self._queue.put((batch, size))
 
     def end(self) -> None:
-        """No more batches come."""
+        """End the queue: no more batches come."""
         self._queue.put((_END, 0))
 
     def take(self, is_over: Callable[[], bool]) -> pa.RecordBatch | None:
-        """The next batch, or None after the end, or when the fetcher ``is_over`` without having said so."""
+        """The next batch, or None after the end, or if the fetcher ``is_over`` without an ``end``."""
         while True:
             try:
                 batch, size = self._queue.get(timeout=_LOOKING_INTERVAL)

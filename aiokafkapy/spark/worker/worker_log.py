@@ -1,9 +1,9 @@
-"""Makes our warnings visible: a Python worker of Spark configures no logging, so nobody would.
+"""Makes our warnings visible: a Python worker of Spark configures no logging, so they would be lost.
 
 Owns one handler, which writes warnings to the worker's stderr: that goes to the log of the driver or executor. Spark's
 connector logs through the JVM's log4j.
 
-Rule: where the application has handlers of its own, in a worker or because this is not a worker, nothing is added.
+Rule: if the application has its own handlers, in a worker or because this is not a worker, none is added.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["show_warnings", "stderr_handler"]
 
 
 def show_warnings() -> None:
-    """Write our warnings to stderr, unless something else takes them. Idempotent."""
+    """Write our warnings to stderr, unless another handler takes them. Idempotent."""
     ours = logging.getLogger("aiokafkapy")
     handlers = [*logging.getLogger().handlers, *ours.handlers]
     if any(not isinstance(handler, logging.NullHandler) for handler in handlers):

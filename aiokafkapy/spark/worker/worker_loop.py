@@ -1,16 +1,17 @@
 """One event loop for a Python worker of Spark, and the objects that live on it from task to task.
 
 Spark calls ``write`` and ``read`` synchronously, one task at a time in a process, and keeps the process for further
-tasks. So the loop runs in a daemon thread of its own, made when it is first needed, and connections outlive a task:
-``run`` hands a coroutine over and waits for it, ``lease`` gives an object that was opened on the loop before, or opens
-it. Spark's counterparts are ``InternalKafkaProducerPool`` and ``InternalKafkaConsumerPool``.
+tasks. So the loop runs in its own daemon thread, made when it is first needed, and connections outlive a task: ``run``
+starts a coroutine there and waits for it, ``lease`` gives an object that was opened on the loop before, or opens it.
+Spark's counterparts are ``InternalKafkaProducerPool`` and ``InternalKafkaConsumerPool``.
 
 Rules:
 
-- A leased object belongs to one user. Given back sound it is kept for ten minutes, as Spark keeps its producers; when
-  its user failed, or it is no longer alive, it is closed at once, so that nobody sees work that was left undone.
-- Spark ends an idle process after a minute, without a word: nothing that is given back may have something left to do.
-- The child of a fork has no loop and nothing leased: the thread did not come along, and the sockets are the parent's.
+- A leased object belongs to one user. When it is given back in good order, it is kept for ten minutes, as Spark keeps
+  its producers; if its user failed, or it is no longer alive, it is closed at once, so that no later user sees
+  unfinished work.
+- Spark silently ends an idle process after a minute: an object that is given back must have no unfinished work.
+- The child of a fork has no loop and no leased objects: it does not have the thread, and the sockets are the parent's.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from .process import settle_in
 __all__ = ["KEPT_SECONDS", "Job", "lease", "loop", "run", "stop", "submit"]
 
 KEPT_SECONDS: Final = 600.0
-"""How long something unused stays open: ``spark.kafka.producer.cache.timeout`` is 10 minutes."""
+"""Seconds for which an unused object stays open: ``spark.kafka.producer.cache.timeout`` is 10 minutes."""
 _logger = get_logger(__name__)
 
 
@@ -53,7 +54,7 @@ def loop() -> asyncio.AbstractEventLoop:
 
 
 def stop() -> None:
-    """Close the objects that are kept, and end the loop and its thread. The next call of ``run`` makes new ones."""
+    """Close the kept objects, and end the loop and its thread. The next call of ``run`` makes new ones."""
     global _current
     with _lock:
         worker, _current = _current, None
@@ -68,9 +69,9 @@ async def lease(
     closed: Callable[[R], Awaitable[object]],
     is_alive: Callable[[R], bool] = lambda _: True,
 ) -> AsyncIterator[R]:
-    """An object that was opened before for ``key`` and is alive, or a new one; for this user alone. Called on the loop.
+    """A living object that was opened before for ``key``, or a new one; for this user alone. Called on the loop.
 
-    ``closed`` must not wait for work that its user left undone: nobody wants the result by then.
+    ``closed`` must not wait for unfinished work of its user: the result is not needed by then.
     """
     worker = _worker()
     kept = await worker.take(key, is_alive)
@@ -86,13 +87,13 @@ async def lease(
 
 
 class _Kept(NamedTuple, Generic[R]):
-    """Something open, and how it is closed."""
+    """An open object, and the call that closes it."""
 
     resource: R
     closed: Callable[[R], Awaitable[object]]
 
     async def close(self) -> None:
-        """Close it, with or without an error: nobody will use it again."""
+        """Close it, with or without an error: it will not be used again."""
         try:
             await self.closed(self.resource)
         except Exception as error:
@@ -109,7 +110,7 @@ class _Worker:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def take(self, key: Hashable, is_alive: Callable[[R], bool]) -> _Kept[R] | None:
-        """Take out one that is kept for ``key`` and alive; None where there is none."""
+        """Take out a living object that is kept for ``key``; None without one."""
         entries = self._kept.get(key, [])
         while entries:
             kept, timer = entries.pop()
@@ -125,7 +126,7 @@ class _Worker:
         self._kept.setdefault(key, []).append((kept, timer))
 
     def stop(self) -> None:
-        """End the thread. Not called on it."""
+        """End the thread. It is not called on that thread."""
         asyncio.run_coroutine_threadsafe(self._close_kept(), self.loop).result(ENDING_SECONDS)
         self.thread.stop()
 
