@@ -1,14 +1,13 @@
-"""Topics with a type, CloudEvents, and a place for records that are refused: over the producer, by its public calls.
+"""Topics with a type, CloudEvents, and a place for refused records: built on the producer's public calls.
 
     orders = Topic[Order]("orders", key=lambda order: order.id)
     await orders.send(producer, Order(...))
 
-A model comes in and is a record when it goes on to the producer, in ``topic``; ``cloud_events`` gives it the attributes
-of CloudEvents; ``dead_letters`` stands around a producer. Kafka has no counterpart: its serializers are typed, its
-topics are not.
+``topic`` turns a model into a record for the producer; ``cloud_events`` gives it the attributes of CloudEvents;
+``dead_letters`` stands around a producer. Kafka has no counterpart: its serializers are typed, its topics are not.
 
-Rules: a module is imported when its first name is asked for; of the producer's insides only its check of a call's
-arguments and the size of a record are used, so that both are judged alike.
+Rules: a module is imported when its first name is asked for; of the producer's insides only the check of a call's
+arguments and the size of a record are used, so that both apply the same rules.
 """
 
 from __future__ import annotations

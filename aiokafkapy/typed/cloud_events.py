@@ -4,7 +4,7 @@ Owns the Kafka protocol binding's two content modes. Binary, the default: the va
 header ``ce_…``. Structured: the value is a JSON object with attributes and data, ``application/cloudevents+json``.
 Source: CloudEvents' "Kafka Protocol Binding", version 1.0, and its "JSON Event Format".
 
-Rules: ``id``, ``source``, ``specversion`` and ``type`` are always there and never empty; names of attributes are
+Rules: ``id``, ``source``, ``specversion`` and ``type`` are always present and never empty; names of attributes are
 lower-case letters and digits; values are text without control characters; data that is not JSON is ``data_base64`` in
 structured mode.
 """
@@ -34,11 +34,9 @@ _OWN: Final = ("id", "source", "specversion", "type", "time", "subject", "datasc
 
 
 class CloudEvents(Generic[M]):
-    """How the records of a topic are CloudEvents.
-
-    ``source`` says who sends them, a URI. ``type`` is text or a function of the value; without it the name of the
-    value's class. ``id`` is a new UUID unless a function gives one, ``time`` the time of the call; a function may give
-    None for no time. ``extensions`` gives further attributes.
+    """The form of a topic's records as CloudEvents. ``source`` is the sender's URI. ``type`` is text or a function of
+    the value; without it, it is the name of the value's class. ``id`` is a new UUID unless a function gives one,
+    ``time`` the time of the call; a function may give None for no time. ``extensions`` gives further attributes.
     """
 
     def __init__(
@@ -70,7 +68,7 @@ class CloudEvents(Generic[M]):
         self._datacontenttype = datacontenttype
 
     def attributes(self, value: M) -> dict[str, str | int | bool]:
-        """The event's attributes. Raises SerializationError for one that CloudEvents cannot have."""
+        """The event's attributes. Raises SerializationError for an attribute that CloudEvents cannot have."""
         kind = self._type(value) if callable(self._type) else self._type
         found: dict[str, object] = {
             "specversion": _VERSION,
@@ -108,7 +106,7 @@ class CloudEvents(Generic[M]):
     # internals
 
     def _checked_json(self, data: bytes) -> bytes:
-        """The data as it is, in UTF-8. Written anew, a number of many digits would be another one."""
+        """The data unchanged, in UTF-8. Written anew, a number with many digits would change."""
         try:
             text = _text_of(data)
             json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_json)
@@ -120,10 +118,9 @@ class CloudEvents(Generic[M]):
 def from_cloud_event(
     value: bytes | None, headers: Iterable[tuple[str, bytes | None]]
 ) -> tuple[JsonObject, bytes] | None:
-    """The attributes and the data of a record that is a CloudEvent, in either mode; None when it is not a CloudEvent.
-    Without a value only one in binary mode is an event, of no data.
-
-    Raises ValueError for a structured event that cannot be read.
+    """The attributes and the data of a record that is a CloudEvent, in either mode; None for another record. Without a
+    value only a record in binary mode is an event, without data. Raises ValueError for a structured event that cannot
+    be read.
     """
     pairs = {name.lower(): one for name, one in headers if one is not None}
     content_type = pairs.get("content-type", b"").decode(errors="replace")
@@ -156,9 +153,8 @@ def _structured(value: bytes) -> tuple[JsonObject, bytes]:
 
 
 def _member(text: str, wanted: str) -> str:
-    """A member's value in the text of a JSON object, as it is there; null without one. The text has been read before.
-
-    The value that was read is not the same: a number of many digits is another one.
+    """A member's value in the text of a JSON object, unchanged; null without one. The text was read before. The value
+    that was read may differ: a number with many digits would change.
     """
     read = json.JSONDecoder().raw_decode
     found = "null"
@@ -168,7 +164,7 @@ def _member(text: str, wanted: str) -> str:
         start = _behind_space(text, text.index(":", place) + 1)
         _, place = read(text, start)
         if name == wanted:
-            found = text[start:place]  # of several the last, as ever
+            found = text[start:place]  # the last of several, as usual
         place = _behind_space(text, place)
         place += text[place] == ","
     return found
@@ -200,7 +196,7 @@ def _checked(name: str, value: object) -> str | int | bool:
 
 
 def _text(value: str | int | bool) -> bytes:
-    """As the binding's headers have it."""
+    """The text of an attribute's value in the binding's headers."""
     return (str(value).lower() if isinstance(value, bool) else str(value)).encode()
 
 

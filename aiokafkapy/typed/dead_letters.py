@@ -1,16 +1,15 @@
-"""Dead letters: records that are refused for good go to another topic, with the reason in their headers.
-
-Owns which errors are for good, and how many dead letters may be under way; ``letter_form`` has what is in one. It
-stands around a producer's calls and needs nothing inside it. Kafka's counterparts are Connect's
-``errors.deadletterqueue.topic.name`` and Streams' dead-letter queue (KIP-1034); its producer has none.
+"""Dead letters: records that are refused for good go to another topic, with the reason in their headers. Owns the
+choice of lasting errors, and the bound of dead letters under way; ``letter_form`` has their content. It stands around
+a producer's calls and needs nothing inside it. Kafka's counterparts are Connect's
+``errors.deadletterqueue.topic.name`` and Streams' dead-letter queue (KIP-1034); its producer has no counterpart.
 
 Rules:
 
-- The caller gets the original error, always and first; a dead letter is beside it, never in its place.
-- It goes by a producer of its own, with no serializers, outside any transaction. A dead letter that fails is logged and
-  counted, and never becomes a dead letter again, nor does a record of a dead-letter topic.
-- Bounded: so many under way, and no more bytes than ``max_payload_bytes`` of key, value and headers each, and than its
-  producer sends in one record. A letter over the number is dropped, counted and logged.
+- The caller gets the original error, always and first; a dead letter is sent besides, never instead.
+- A separate producer, without serializers, sends dead letters outside any transaction. A dead letter that fails is
+  logged and counted, and never becomes a dead letter again; nor does a record of a dead-letter topic.
+- Dead letters are bounded in number, in bytes (``max_payload_bytes`` for key, value and headers each), and by the
+  largest record of their producer. A letter over the number is dropped, counted and logged.
 - Data that a schema's rules encrypt is hidden in the dead letter too; a rule whose action is ``DLQ`` names its topic.
 
 Events: ``dead_letter.written`` (warning; topic, dead_letter_topic, error), ``dead_letter.failed`` (error; topic,
@@ -68,14 +67,13 @@ _SUFFIX: Final = ".dlq"
 _logger = get_logger(__name__)
 
 Hidden: TypeAlias = Callable[[ProducerRecord], ProducerRecord]
-"""Makes a record without the data that a dead-letter topic's readers must not see."""
+"""Returns a record without the data that a dead-letter topic's readers must not see."""
 
 
 def is_permanent(error: BaseException) -> bool:
-    """Whether the same record would be refused again: by a serializer, for its size or content, or its topic's rights.
-
-    Not so for errors that a registry's or a broker's recovery would cure, for those that concern the producer and not
-    the record, and for a record that may have been written all the same.
+    """True if the same record would be refused again: by a serializer, for its size or content, or for its topic's
+    rights. False for errors that end with a registry's or a broker's recovery, for errors of the producer and not of
+    the record, and for a record that may have been written.
     """
     if isinstance(error, SerializationError):
         return _is_of_data(error.__cause__)
@@ -83,9 +81,9 @@ def is_permanent(error: BaseException) -> bool:
 
 
 def _is_of_data(cause: BaseException | None) -> bool:
-    """Whether a serializer failed for the data or its schema, and not for the state of something that it uses."""
+    """True if a serializer failed because of the data or its schema, and not because of a service that it uses."""
     if isinstance(cause, KafkaError):
-        # A registry's refusal of the schema says so itself.
+        # A registry's refusal of the schema has its own class.
         return isinstance(cause, (SerializationError, *_PERMANENT)) or getattr(cause, "refuses_schema", False)
     is_passing = isinstance(cause, (TimeoutError, OSError, asyncio.CancelledError))
     return not is_passing and not getattr(cause, "retriable", False)
@@ -102,7 +100,7 @@ class DeadLetterCounts:
 
 
 class DeadLetters:
-    """Sends the records that other producers were refused for good: ``orders = dead_letters.guard(producer)``.
+    """Sends other producers' records that were refused for good: ``orders = dead_letters.guard(producer)``.
 
     ``topic`` is the name of the dead-letter topic, or a function of the original's; by default ``<original>.dlq``.
     Leaving ``async with`` waits for those under way, see ``drain``.
@@ -137,7 +135,7 @@ class DeadLetters:
         self._max_pending = _positive("max_pending", max_pending)
         self._max_payload = _positive("max_payload_bytes", max_payload_bytes)
         self._log = RateLimitedLogger(_logger)
-        self._names: set[str] = set()  # of dead-letter topics
+        self._names: set[str] = set()  # names of dead-letter topics
         self._pending: set[asyncio.Task[None]] = set()
         # Records that were accepted from guarded calls and have no outcome yet
         self._watched = 0
@@ -159,7 +157,7 @@ class DeadLetters:
         """Send a record here, as ``hidden`` leaves it, if its error is for good; never waits, never raises. True when
         it is under way.
 
-        For callers of their own; a guarded producer does it by itself.
+        For direct callers; a guarded producer calls it by itself.
         """
         try:
             if not self._is_permanent(error):
@@ -167,7 +165,7 @@ class DeadLetters:
             return self._begin(record if hidden is None else hidden(record), error)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as problem:  # of a function of the user's, a CancelledError too; or no loop runs
+        except BaseException as problem:  # a user's function failed, perhaps with a CancelledError; or no loop runs
             self._failed += 1
             name = record.topic if isinstance(record.topic, str) else f"a {type(record.topic).__name__}"
             text = type(problem).__name__
@@ -175,9 +173,9 @@ class DeadLetters:
             return False
 
     async def drain(self) -> None:
-        """Wait until the records that guarded calls have under way have their outcome, and the dead letters of those
-        that are refused. The producers' ``delivery_timeout_ms`` bounds it. A ``send`` or ``send_many`` that is awaited
-        still is its caller's to wait for.
+        """Wait until the records of guarded calls have their outcome, and the dead letters of the refused ones too.
+        The producers' ``delivery_timeout_ms`` bounds it. The caller of a ``send`` or ``send_many`` still waits for
+        that itself.
         """
         while self._pending or self._watched:
             if self._pending:
@@ -242,7 +240,7 @@ class DeadLetters:
         return self._topic(original) if callable(self._topic) else self._topic
 
     def _is_dead_letter_topic(self, name: str) -> bool:
-        # By its name too: after a restart nothing is known of the letters before.
+        # By its name too: after a restart earlier letters are not known.
         return name in self._names or (self._topic is None and name.endswith(_SUFFIX))
 
     async def _send(self, letter: ProducerRecord, original: str, error_name: str) -> None:
@@ -287,8 +285,8 @@ class GuardedProducer:
         return self.producer.config
 
     async def send(self, topic: str, value: object = None, **options: Unpack[RecordOptions]) -> RecordMetadata:
-        """Send one record and wait until it is delivered. Where the call is cancelled and the record goes on, it is
-        watched as one of ``enqueue``.
+        """Send one record and wait until it is delivered. If the call is cancelled and the record goes on, the record
+        is watched like one of ``enqueue``.
         """
         record = _record_of(topic, value, options)
         try:
@@ -353,7 +351,7 @@ class GuardedProducer:
         return_exceptions: bool = False,
         overflow: CallOverflow | None = None,
     ) -> Sequence[RecordMetadata | BaseException]:
-        """Send many and wait for all. It holds all of them until then. An error of the iterable itself is raised when
+        """Send many and wait for all. It holds all of them until then. An error of the iterable itself is raised once
         the records before it have their outcome.
         """
         check_items(values_or_records)
@@ -386,12 +384,12 @@ class GuardedProducer:
     # internals
 
     def _watch_left(self, records: Sequence[ProducerRecord], cancelled: asyncio.CancelledError) -> None:
-        """A call was cancelled: watch its records that go on all the same."""
-        # Somebody's own producer, which does not report its outcomes, has none that could be watched.
+        """A call was cancelled: watch its records that still go on."""
+        # Another class of producer may not report these deliveries; there are none to watch then.
         for record, one in zip(records, getattr(cancelled, "deliveries", ()), strict=False):
             if isinstance(one, BaseException):
                 self.refuse(record, one)
-            elif not one.done() or one.exception() is not None:  # there may be a million that are delivered
+            elif not one.done() or one.exception() is not None:  # a million may be delivered
                 self._dead_letters.watch(record, one, self._hidden)
 
     def _hidden(self, record: ProducerRecord) -> ProducerRecord:
@@ -407,7 +405,9 @@ class GuardedProducer:
     def _remembered(
         topic: str, items: Iterable[object], sent: list[ProducerRecord], problems: list[BaseException]
     ) -> Iterator[ProducerRecord]:
-        """The records, which are put into ``sent`` too; at an error of the iterable, put into ``problems``, no more."""
+        """The records, which are also added to ``sent``; an error of the iterable ends them, and is added to
+        ``problems``.
+        """
         iterator = iter(items)
         while True:
             try:
@@ -416,7 +416,7 @@ class GuardedProducer:
                 raise
             except StopIteration:
                 return
-            except BaseException as problem:  # raised from here it would end the call, and outcomes with it
+            except BaseException as problem:  # raised here, it would end the call without the outcomes
                 problems.append(problem)
                 return
             record = item if isinstance(item, ProducerRecord) else ProducerRecord(topic, item)
@@ -425,7 +425,7 @@ class GuardedProducer:
 
 
 def _record_of(topic: str, value: object, options: RecordOptions) -> ProducerRecord:
-    """The record of a call. ``options`` get its headers: those of an iterator can be read only once."""
+    """The record of a call. ``options`` get its headers, since an iterator can be read only once."""
     record = ProducerRecord(
         topic,
         value,

@@ -1,7 +1,7 @@
-"""Data that becomes bytes later, in its turn: a typed topic gives the producer this in a value's place.
+"""Data that becomes bytes later, in its turn: a typed topic gives it to the producer in place of a value.
 
 The producer awaits an awaitable key or value, keeps the order of calls meanwhile, and ends the wait after
-``max_block_ms``. A coroutine that is never awaited would warn: this one is closed when it is thrown away.
+``max_block_ms``. A coroutine that is never awaited would warn: this one is closed when it is dropped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Deferred:
 
 
 class Failed:
-    """Stands for data that cannot be bytes: raises why, as the record's own error."""
+    """Stands for data that cannot be bytes: raises the reason, as the record's own error."""
 
     __slots__ = ("_error", "original", "serializer")
 

@@ -1,14 +1,13 @@
-"""How a typed topic's values are JSON: by pydantic, or by msgspec where the type is made of its structs.
-
-Owns which of the two writes and reads a type. It knows no topic and no record. Kafka has no counterpart.
+"""The JSON form of a typed topic's values: by pydantic, or by msgspec if the type is made of its structs. Owns the
+choice of the library for a type. It knows no topic and no record. Kafka has no counterpart.
 
 Rules:
 
-- Written JSON can be read as the type. pydantic refuses a value of another one; msgspec writes any, so its JSON is read
-  once before it is sent. Aliases that a model has for writing alone are its owner's business.
-- NaN and infinity, for which both write null, are refused, because null would be ambiguous. A model may have them as
-  text, by pydantic's ``ser_json_inf_nan``.
-- msgspec is imported for a struct only, which its owner has imported before.
+- Written JSON can be read as the type. pydantic refuses a value of another type; msgspec writes any value, so its JSON
+  is read once before it is sent. A model's aliases for writing alone are left to its owner.
+- NaN and infinity, which both libraries write as null, are refused, because null would be ambiguous. A model may write
+  them as text, by pydantic's ``ser_json_inf_nan``.
+- msgspec is imported only for a struct, whose owner has imported it before.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def _pydantic_form(model: Any) -> JsonForm:
 
 
 def _msgspec_form(model: object) -> JsonForm:
-    # Of any: without stubs where it is not installed.
+    # Typed as Any: there are no stubs if it is not installed.
     msgspec: Any = importlib.import_module("msgspec")
     encode = msgspec.json.Encoder().encode
     decode = msgspec.json.Decoder(model).decode
@@ -74,7 +73,7 @@ def _msgspec_form(model: object) -> JsonForm:
         data: bytes = encode(value)
         decode(data)
         if b"null" in data:
-            with suppress(TypeError):  # JSON that is in it as it is, ``msgspec.Raw``, has no other form
+            with suppress(TypeError):  # raw JSON in it, ``msgspec.Raw``, has no other form
                 _check_nulls(data, msgspec.to_builtins(value))
         return data
 
@@ -83,8 +82,7 @@ def _msgspec_form(model: object) -> JsonForm:
 
 def _check_nulls(data: bytes, plain: object) -> None:
     """Raise ValueError if the JSON, which was made of ``plain``, has a null for a number that JSON cannot have.
-
-    Written from ``plain``, such a number is a word of its own, and all else is the same.
+    Written from ``plain``, such a number is a separate word, and everything else is the same.
     """
     written = to_json(plain, inf_nan_mode="constants")
     if data.count(b"null") > written.count(b"null") and (b"NaN" in written or b"Infinity" in written):

@@ -1,17 +1,16 @@
-"""What is in a dead letter: the record's key, value and headers as bytes, and headers that say why it was refused.
-
-Owns how data of any kind becomes bytes, and what is left out. It knows no producer and sends nothing. Connect's
-counterpart are the headers ``__connect.errors.…``.
+"""The content of a dead letter: the record's key, value and headers as bytes, and headers that say why it was refused.
+Owns the conversion of any data to bytes, and the omissions. It knows no producer and sends nothing. Connect's
+counterparts are the headers ``__connect.errors.…``.
 
 Rules:
 
 - Headers never claim data that could not be written: they say the form of key and value, and what is missing.
-- Key, value and headers have a bound each, and all of them one together, above which the largest is left out.
-- Of objects that are not data by their class only the refused one itself is read, and only its public attributes:
-  behind others there may be clients and passwords.
-- Data that a schema's rules encrypt is hidden, and left out where that cannot be.
-- Headers have the error's class and its text, of our own words only: the message of a user's serializer may have the
-  data in it, and is left out. The value itself is unchanged, so the topic needs the same rights as the original.
+- Key, value and headers have a bound each, and one together, above which the largest is left out.
+- Of objects whose class is not data, only the refused object itself is read, and only its public attributes: other
+  objects may hold clients and passwords.
+- Data that a schema's rules encrypt is hidden, or left out if that is not possible.
+- Headers have the error's class and its text, in our own words only: the message of a user's serializer may contain
+  the data, and is left out. The value itself is unchanged, so the topic needs the same rights as the original.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ class FailedRule(Protocol):
 
 
 def rule_of(error: BaseException) -> FailedRule | None:
-    """The failure of a rule whose action is ``DLQ``, that is the error or its cause; else None."""
+    """The error or its cause that is the failure of a rule whose action is ``DLQ``; else None."""
     for one in (error, error.__cause__):
         if _is_failed_rule(one):
             return one
@@ -78,7 +77,7 @@ def rule_of(error: BaseException) -> FailedRule | None:
 
 
 def redacted(serializer: object, topic: str, data: object) -> object:
-    """The data as a dead letter may have it: a serializer that encrypts decides which parts are hidden."""
+    """The data in the form for a dead letter: a serializer that encrypts decides which parts are hidden."""
     if isinstance(data, (Deferred, Failed)):
         serializer = data.serializer
     redact = getattr(serializer, "redacted", None)
@@ -133,12 +132,12 @@ def _timestamp_of(record: ProducerRecord) -> int | str:
 
 
 def _original(data: object) -> object:
-    """Data as the caller gave it; a typed topic has put something else into its place."""
+    """Data as the caller gave it, before a typed topic replaced it."""
     return data.original if isinstance(data, (Deferred, Failed)) else data
 
 
 def _bytes_of(data: object, limit: int) -> tuple[bytes | None, str]:
-    """Key or value as bytes, and how they came to be: as they were, as JSON, or not at all."""
+    """Key or value as bytes, and the form: unchanged, as JSON, or left out."""
     data = _original(data)
     if data is None:
         return None, "none"
@@ -151,7 +150,7 @@ def _bytes_of(data: object, limit: int) -> tuple[bytes | None, str]:
             written, form = _json_of(data)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException:  # of any object that the caller gave: the error that is raised already is about it
+    except BaseException:  # from any object of the caller; the error that is already raised is about it
         return None, f"left out: a {type(data).__name__}"
     if len(written) > limit:
         return None, f"left out: {len(written)} bytes, at most {limit} are kept"
@@ -183,15 +182,15 @@ def _json_of(data: object) -> tuple[bytes, str]:
 
 
 def _fields_of(one: object, *, is_whole: bool) -> Any:
-    """What is in an object that pydantic does not know as data; None where that is not known."""
+    """The fields of an object that pydantic does not know as data; None if they are unknown."""
     kind: Any = type(one)
     if isinstance(one, memoryview):
         return bytes(one)
     if hasattr(kind, "DESCRIPTOR") and hasattr(kind, "SerializeToString"):
-        # Of any: without stubs where it is not installed. A message's class has imported it.
+        # Typed as Any: there are no stubs if it is not installed. A message's class has imported it.
         json_format: Any = importlib.import_module("google.protobuf.json_format")
         return json_format.MessageToDict(one)
-    if hasattr(kind, "__struct_fields__"):  # of msgspec
+    if hasattr(kind, "__struct_fields__"):  # a struct of msgspec
         config, names = kind.__struct_config__, zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True)
         tag = {} if config.tag is None else {config.tag_field: config.tag}
         return {**tag, **{name: getattr(one, field) for name, field in names}}
@@ -203,7 +202,7 @@ def _fields_of(one: object, *, is_whole: bool) -> Any:
 
 
 def _own_headers(headers: HeadersLike | None, limit: int) -> tuple[list[tuple[str, bytes | None]], str]:
-    """The record's own headers, or none and why: they are too large, or no headers at all."""
+    """The record's own headers, or none and the reason: they are too large, or not headers."""
     if headers is None:
         return [], ""
     try:
@@ -222,6 +221,6 @@ def _size_of(headers: list[tuple[str, bytes | None]]) -> int:
 
 
 def _message(error: BaseException) -> str:
-    """The error's text without the words of a caller's code."""
+    """The error's text without the text of a caller's code."""
     text = text_without_data(error)
     return text if len(text) <= _MESSAGE_CHARACTERS else f"{text[:_MESSAGE_CHARACTERS]}..."

@@ -1,5 +1,5 @@
-"""``RecordProducer``: the calls of a producer that a typed topic makes, and their options, ``RecordOptions``, with
-``header_pairs`` for one of these.
+"""``RecordProducer``: the calls of a producer that a typed topic makes, and their options, ``RecordOptions``;
+``header_pairs`` is for one of these.
 
 Knows no producer: ``KafkaProducer`` and ``GuardedProducer`` have these calls. Java's counterpart is the interface
 ``org.apache.kafka.clients.producer.Producer``.
@@ -30,12 +30,9 @@ class RecordOptions(TypedDict, total=False):
 
 
 class RecordProducer(Protocol):
-    """Takes records, one a call or many.
-
-    The CancelledError of a call has ``deliveries``: those of its records that go on all the same.
-
-    The options are written out: a producer without ``**options`` would not fit ``**options: Unpack[RecordOptions]``, as
-    pyright reads it, for a TypedDict may have more keys.
+    """Takes records, one per call or many. The CancelledError of a call has ``deliveries``: those of its records that
+    still go on. The options are written out: for pyright a producer without ``**options`` would not fit ``**options:
+    Unpack[RecordOptions]``, since a TypedDict may have more keys.
     """
 
     @property
@@ -116,7 +113,7 @@ class RecordProducer(Protocol):
 
 
 def header_pairs(headers: HeadersLike | None) -> list[tuple[str, bytes | None]]:
-    """A record's headers as pairs, whether they come as these or as a mapping."""
+    """A record's headers as pairs, given as pairs or as a mapping."""
     if headers is None:
         return []
     return list(headers.items() if hasattr(headers, "items") else headers)

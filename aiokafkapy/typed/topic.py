@@ -1,14 +1,14 @@
 """``Topic``: a topic whose values are of one type, and the same type for mypy, editors and the bytes.
 
-Owns how a value becomes a record: its bytes, its key and its headers by functions, CloudEvents if wanted. It knows
+Owns the conversion of a value to a record: its bytes, its key and headers by functions, CloudEvents if wanted. It knows
 the producer's public calls and nothing behind them.
 
 Rules:
 
 - A topic is made once, at import, with no loop and no producer; ``bind`` ties it to a producer.
-- The producer has no serializers of its own: the topic has them, and data would be serialized twice.
+- The producer must have no serializers: the topic has them, and data would be serialized twice.
 - A value of another type, and an exception of a function or serializer, is a SerializationError of that record alone.
-- Order is that of the calls, also while a serializer is awaited: the producer sees to it.
+- The order is that of the calls, also while a serializer is awaited: the producer keeps it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ M = TypeVar("M")
 Key: TypeAlias = str | bytes | int | UUID | None
 """The types of a key function's result: text goes as UTF-8, a number and a UUID as their text."""
 Deserializer: TypeAlias = Callable[..., Awaitable[Any]]
-"""``await deserializer(data, headers)``, as those of ``integrations.schema_registry`` are called."""
+"""Called as ``await deserializer(data, headers)``, like those of ``integrations.schema_registry``."""
 
 
 class Topic(Generic[M]):
@@ -55,7 +55,7 @@ class Topic(Generic[M]):
 
     The type is a pydantic model, a dataclass or another type of pydantic's, or a struct of msgspec; it is written as
     JSON unless there is a ``serializer``, of a schema registry for example. ``key`` and ``headers`` are functions of
-    the value. Where the type cannot be written in brackets it is given as ``model``.
+    the value. A type that cannot be written in brackets is given as ``model``.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Topic(Generic[M]):
         self._given_model = model
         self._key_of = key
         self._headers_of = headers
-        self._serializer: Any = serializer  # called as its class says
+        self._serializer: Any = serializer  # called in the form of its class
         self._deserializer = deserializer
         self._cloud_events = cloud_events
         if model is not None:
@@ -356,7 +356,7 @@ class BoundTopic(Generic[M]):
 
     async def tombstone(self, key: Key, *, partition: int | None = None) -> RecordMetadata:
         """Delete the value of a key in a compacted topic: a record with the key and no value. Raises SerializationError
-        for None and for a key that is not to be written as bytes.
+        for None and for a key that cannot be written as bytes.
         """
         if key is None:
             raise SerializationError("a tombstone needs the key that it deletes", topic=self.topic.name)
@@ -401,7 +401,7 @@ def _inherited(kind: type) -> tuple[object, ...]:
 
 
 def _type_check(model: Any) -> Callable[[object], None]:
-    """A function that raises for a value of another type, where a type says that by itself."""
+    """A function that raises for a value of another type, if the type can be checked by itself."""
     try:
         isinstance(None, model)
     except TypeError:
