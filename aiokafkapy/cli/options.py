@@ -161,4 +161,4 @@ def _of_environment(overridden: Container[str], *, is_producer: bool) -> Iterato
         if name in known.model_fields:
             yield name.replace("_", "."), os.environ[variable]
         elif is_producer:  # for a reader the producer's options are no mistake
-            raise CommandError(f"the environment's {variable} is no option: {hint_for(known, name)}", EXIT_USAGE)
+            raise CommandError(f"the environment's {variable} is not an option: {hint_for(known, name)}", EXIT_USAGE)

@@ -235,7 +235,7 @@ class Inputs:
             self._check_kept(failed)
         shape = self.shape
         if self.kind is not None and self.kind not in FORMATS:
-            raise typer.BadParameter(f"{self.kind!r} is none of {', '.join(FORMATS)}", param_hint="--format")
+            raise typer.BadParameter(f"{self.kind!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
         kinds = {self.kind or format_of(name) for name in self.names}
         if kinds == {"lines"} and (shape.fields or shape.header_fields):
             raise typer.BadParameter(

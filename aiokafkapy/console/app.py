@@ -353,7 +353,7 @@ async def _body(request: Request) -> JsonObject:
     except (ValueError, RecursionError):
         raise ValueError("the body is no JSON") from None
     if not isinstance(body, dict):
-        raise ValueError("the body is no JSON object")
+        raise ValueError("the body is not a JSON object")
     return body
 
 
@@ -402,6 +402,6 @@ def _headers(entries: JsonValue) -> Headers:
     for entry in entries:
         name, value = entry if isinstance(entry, list) and len(entry) == 2 else (None, None)
         if not isinstance(name, str) or not isinstance(value, str | None):
-            raise ValueError(f"{entry!r} is no header: it is [name, value], and the value a text or null")
+            raise ValueError(f"{entry!r} is not a header: write [name, value], the value a text or null")
         found.append((name, None if value is None else value.encode()))
     return found

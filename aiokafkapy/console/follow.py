@@ -107,7 +107,7 @@ class Asked:
 def _form(parameters: Mapping[str, Any], name: str) -> Form:
     form: Form = parameters.get(name, "auto")
     if form not in FORMS:
-        raise ValueError(f"{form!r} is no form: there are {', '.join(FORMS)}")
+        raise ValueError(f"{form!r} is not a form: write one of {', '.join(FORMS)}")
     return form
 
 

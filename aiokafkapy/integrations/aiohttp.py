@@ -102,14 +102,14 @@ def add_health_routes(
 def request_headers_middleware(headers: Sequence[str] = (), *, request_id: str | None = REQUEST_ID) -> Middleware:
     """A middleware that carries the request's id, its trace and ``headers`` into the records that it sends.
 
-    The producer needs ``interceptors=[RequestHeaders()]``. The answer gets the id, unless the handler gave one, or it
-    was prepared already, as that of a web socket is.
+    The producer needs ``interceptors=[RequestHeaders()]``. The answer gets the id, unless the handler gave one, or the
+    answer was prepared already, as a web socket's is.
     """
     selection = Selection(headers, request_id)
 
     @web.middleware
     async def carry(request: web.Request, handler: Handler) -> web.StreamResponse:
-        # As they came: aiohttp decodes them this way, and bytes that are not UTF-8 come back unchanged.
+        # The raw bytes: aiohttp decodes them this way, so bytes that are not UTF-8 come back unchanged.
         found = selection.of(
             (name, value.encode("utf-8", "surrogateescape")) for name, value in request.headers.items()
         )

@@ -5,13 +5,13 @@
     app = Litestar(..., middleware=[DefineMiddleware(RequestHeadersMiddleware, headers=["x-tenant"])])
     app.add_middleware(DeadlineMiddleware, seconds=5)
 
-Pure ASGI, for any framework: it needs none. The headers that are carried, and the interceptor that the producer needs,
-are in ``request_headers``.
+Pure ASGI, for any framework: it needs none. ``request_headers`` has the carried headers, and the interceptor that the
+producer needs.
 
-Rules: HTTP requests and web sockets carry headers as long as they are served; the answer to a request gets the id under
-the same name, unless the application gave one; a request whose time is over is answered with 504, also where the
-application would answer 500, unless its answer has begun; once it has begun, the records of the request that nobody
-waited for have the producer's ``delivery_timeout_ms``, for the client was told; everything else passes untouched.
+Rules: HTTP requests and web sockets carry headers while they are served; the answer to a request gets the id under the
+same name, unless the application gave one; a request whose time is over is answered with 504, even if the application
+would answer 500, unless its answer has begun; from then on the request's records that it does not await have the
+producer's ``delivery_timeout_ms``, for the client was told; everything else passes unchanged.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ Application: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
 class RequestHeadersMiddleware:
-    """Around an ASGI application. ``headers`` are carried beside the id and the trace; ``request_id`` None: no id."""
+    """Wraps an ASGI application. ``headers`` are carried beside the id and the trace; ``request_id`` None: no id."""
 
     def __init__(self, app: Any, headers: Sequence[str] = (), *, request_id: str | None = REQUEST_ID) -> None:
         self._app: Application = app
         self._selection = Selection(headers, request_id)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Serve one connection. Each framework has types of its own for ASGI's."""
+        """Serve one connection. Each framework has its own types for ASGI."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -61,24 +61,23 @@ class RequestHeadersMiddleware:
                 headers = list(message.get("headers", ()))
                 if all(bytes(each).lower() != header[0] for each, _ in headers):
                     headers.append(header)
-                message = {**message, "headers": headers}  # an iterator of them was read
+                message = {**message, "headers": headers}  # an iterator of headers was read
             await send(message)
 
         return answer
 
 
 class DeadlineMiddleware:
-    """Around an ASGI application: each HTTP request is served in a ``deadline(seconds)``.
-
-    ``header`` names a request header with milliseconds, as a proxy or a client may send them, that shortens the time of
-    its request; one that is not a whole number is ignored.
+    """Wraps an ASGI application: each HTTP request is served in a ``deadline(seconds)``. ``header`` names a request
+    header with milliseconds, from a proxy or a client, that shortens the time of its request; a value that is not a
+    whole number is ignored.
     """
 
     def __init__(self, app: Any, seconds: float, *, header: str | None = None) -> None:
         if not seconds > 0:
             raise ValueError(f"seconds={seconds!r}: no request would be served; write a number above 0")
         if header is not None and not HEADER_NAME.fullmatch(header):
-            raise ValueError(f"{header!r} is no name of an HTTP header: letters, digits and dashes are needed")
+            raise ValueError(f"{header!r} is not the name of an HTTP header: letters, digits and dashes are needed")
         self._app: Application = app
         self._seconds = float(seconds)
         self._header = None if header is None else header.lower().encode("latin-1")
@@ -108,7 +107,7 @@ class DeadlineMiddleware:
 
 
 class _Block(Protocol):
-    """What ``deadline()`` gives."""
+    """The scope that ``deadline()`` gives."""
 
     def when(self) -> float | None: ...
 
@@ -118,8 +117,8 @@ class _Block(Protocol):
 
 
 class _InTime:
-    """``send`` that replaces an answer of 500 to a request whose time is over: with 500 frameworks themselves answer
-    the DeliveryTimeoutError of a record that had the request's time.
+    """``send`` that replaces an answer of 500 to a request whose time is over: frameworks answer 500 to the
+    DeliveryTimeoutError of a record that had the request's time.
     """
 
     def __init__(self, send: Send, block: _Block) -> None:
@@ -142,8 +141,8 @@ class _InTime:
             await self._send(message)
 
     async def say_that_time_is_over(self) -> None:
-        """Send the answer of 504, or its rest: the block's time may end in the middle of it."""
-        for message in self._left:  # goes on where it was left
+        """Send the answer of 504, or its rest: the block's time may end while it is being sent."""
+        for message in self._left:  # goes on from the part sent before
             await self._send(message)
 
 
@@ -153,6 +152,6 @@ def _time_is_over() -> Iterator[Message]:
 
 
 def _is_over(block: _Block) -> bool:
-    """Also before the loop has reached the block's timer: the application was busy, or no time was left."""
+    """True also before the loop has reached the block's timer: the application was busy, or no time was left."""
     when = block.when()
     return block.expired() or (when is not None and asyncio.get_running_loop().time() >= when)

@@ -8,7 +8,7 @@
 
 Rules: the producer's options are checked at once, so that a wrong one fails at import; it is started before the first
 request, and drained after the last was answered. It is the dependency ``kafka_producer``, and ``app.state``'s
-``kafka_producer``; a test gives the application another by ``Provide`` of its own.
+``kafka_producer``; a test replaces it by its own ``Provide``.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The metrics that an exporter reads off a producer: a table of measurements in base units, and a way to read them.
+"""The metrics that an exporter reads from a producer: a table of measurements in base units, and a way to read them.
 
 Owns the names, kinds, units and explanations of the metrics of ``KafkaProducer.metrics()``, for Prometheus and
-OpenTelemetry alike, and reading them from any thread. It knows neither of the two. Kafka's counterpart is
+OpenTelemetry alike, and their reading from any thread. It knows neither exporter. Kafka's counterpart is
 ``MetricsReporter``.
 
-Rules: a producer is held weakly, and is gone for an exporter once it is closed, which leaves its last numbers here; its
-numbers are read on its event loop, for they change there; a scrape from another thread waits ``PATIENCE`` seconds for a
-busy loop, and then shows the previous values. Durations are seconds and sizes bytes. Kafka's rates over a window are
-left out: a monitoring system makes them of the totals.
+Rules: a producer is held weakly, and for an exporter it ends when it is closed, which leaves its last numbers here;
+its numbers are read on its event loop, where they change; a scrape from another thread waits ``PATIENCE`` seconds for
+a busy loop, and then shows the previous values. Durations are seconds and sizes bytes. Kafka's rates over a window are
+left out: a monitoring system derives them from the totals.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ __all__ = [
 PATIENCE: Final = 0.5
 """Seconds that a scrape in another thread waits for the event loop."""
 MOST_NODES: Final = 100
-"""Brokers that have series of their own, those with the lowest ids: their number is bounded for any cluster."""
+"""The most brokers with their own series, those with the lowest ids: their number is bounded for any cluster."""
 MOST_PAST_TOPICS: Final = 1000
-"""Topics of producers that are gone which keep their counters."""
+"""The most topics whose counters are kept after their producer is gone."""
 
 Unit: TypeAlias = Literal["", "seconds", "bytes"]
 Kind: TypeAlias = Literal["counter", "gauge"]
@@ -72,7 +72,7 @@ def _counter(kafka: str, name: str, help: str, unit: Unit = "", scale: float = 1
 
 
 def _time(kafka: str, name: str, what: str) -> Measurement:
-    """Nanoseconds since the start; what several calls spend at once is added up."""
+    """Nanoseconds since the start; the times of simultaneous calls are added up."""
     return _counter(f"{kafka}-time-ns-total", name, f"Time that {what}.", "seconds", _NS)
 
 
@@ -151,7 +151,7 @@ MEASUREMENTS: Final[tuple[Measurement, ...]] = (
     _gauge("requests-in-flight", "requests_in_flight", "Requests without an answer yet.", merge="sum"),
     _gauge("connection-count", "connections", "Open connections to brokers.", merge="sum"),
     _gauge("metadata-age", "metadata_age", "Time since the cluster's metadata was last learned.", "seconds"),
-    # Of the producer's health and statistics: Kafka has no names for them.
+    # From the producer's health and statistics: Kafka has no names for them.
     _gauge("pending-records", "pending_records", "Accepted records without an outcome yet.", merge="sum"),
     _gauge("oldest-record-age", "oldest_record_age", "Age of the oldest record without an outcome.", "seconds"),
     _gauge("unhealthy", "unhealthy", "1 while the producer cannot do its work: its health says why."),
@@ -174,7 +174,9 @@ NODE_MEASUREMENTS: Final[tuple[Measurement, ...]] = (
     *_window("request-latency", "node_request_latency", "time from a request to the broker's answer", "seconds", _MS),
     *_window("request-size", "node_request_size", "size of a request to the broker", "bytes"),
 )
-"""Of each broker: the first two always, the third where it adapts, the others with ``metrics_per_node``."""
+"""The measurements of each broker: the first two always, the third if it adapts, the others with
+``metrics_per_node``.
+"""
 
 TOPIC_MEASUREMENTS: Final[tuple[Measurement, ...]] = (
     _counter("record-send-total", "topic_record_send", "Records of the topic that went into a Produce request."),
@@ -183,7 +185,7 @@ TOPIC_MEASUREMENTS: Final[tuple[Measurement, ...]] = (
     _counter("byte-total", "topic_sent", "Bytes of the topic's batches that went into Produce requests.", "bytes"),
     _gauge("compression-rate", "topic_compression_ratio", "Mean of the topic's compressed to uncompressed size."),
 )
-"""Of each topic, with ``metrics_topics_max``; those beyond share ``*``."""
+"""The measurements of each topic, with ``metrics_topics_max``; further topics share ``*``."""
 
 ERROR_MEASUREMENT: Final = _counter("error-total", "errors", "Errors of records and of retries, by class.")
 
@@ -191,11 +193,11 @@ _ERROR: Final = "error-total."
 """The prefix of ``metrics()``' counters by error."""
 
 Numbers: TypeAlias = dict[str, float]
-"""By ``Measurement.name``, in base units."""
+"""Values by ``Measurement.name``, in base units."""
 
 
 class Snapshot(NamedTuple):
-    """A producer's numbers at one moment: its own, and those by error's class, broker's id and topic's name."""
+    """A producer's numbers at one moment: its own, and those by class of error, broker id and topic."""
 
     client_id: str
     values: Numbers
@@ -205,7 +207,7 @@ class Snapshot(NamedTuple):
 
 
 def snapshot_of(producer: KafkaProducer[Any, Any]) -> Snapshot:
-    """The producer's numbers now; call it on the producer's event loop, or when that no longer runs."""
+    """The producer's current numbers; call it on the producer's event loop, or once that no longer runs."""
     metrics = producer.metrics()
     statistics = producer.statistics()
     health = producer.health
@@ -236,7 +238,7 @@ def _scaled(measurements: Iterable[Measurement], numbers: Numbers) -> Numbers:
 
 
 def merged(snapshots: Iterable[Snapshot]) -> list[Snapshot]:
-    """The snapshots, those of producers with one client id made one, by ``Measurement.merge``."""
+    """The snapshots, merged for producers with one client id, by ``Measurement.merge``."""
     found: dict[str, Snapshot] = {}
     for snapshot in snapshots:
         known = found.get(snapshot.client_id)
@@ -265,7 +267,7 @@ def _both_numbers(one: Numbers, other: Numbers) -> Numbers:
 
 
 def _past_of(snapshots: Iterable[Snapshot]) -> Snapshot:
-    """The counters of producers with one client id that are gone."""
+    """The counters of past producers with one client id."""
     (one,) = merged(snapshots)
     nodes = {node_id: one.nodes[node_id] for node_id in sorted(one.nodes)[:MOST_NODES]}
     topics = dict(list(one.topics.items())[:MOST_PAST_TOPICS])
@@ -289,7 +291,7 @@ _COUNTERS: Final = frozenset(each.name for each in _ALL if each.kind == "counter
 
 
 class WatchedProducer:
-    """A producer as an exporter holds it: weakly, with the event loop on which it is read."""
+    """An exporter's weak reference to a producer, with the event loop on which it is read."""
 
     def __init__(self, producer: KafkaProducer[Any, Any]) -> None:
         try:
@@ -328,12 +330,12 @@ class WatchedProducer:
             self._loop.call_soon_threadsafe(self._answer, answer)
             answer.result(PATIENCE)
         except (RuntimeError, concurrent.futures.TimeoutError):
-            pass  # the loop has just closed, or is busy: the last numbers are the best there are
+            pass  # the loop has just closed, or is busy: no numbers are newer than the last ones
         return None if self.is_gone else self._last
 
     def read_last(self) -> Snapshot | None:
-        """The numbers of a producer that is gone: of its end if it was closed, else of the last reading. None in the
-        child of a fork: they are the parent's.
+        """The numbers of a past producer: of its end if it was closed, else of the last reading. None in the child of
+        a fork: they are the parent's.
         """
         producer = self._producer()
         return None if producer is not None and producer.state.value == "forked" else self._last
@@ -344,11 +346,11 @@ class WatchedProducer:
         try:
             self._keep()
             answer.set_result(None)
-        except BaseException as error:  # the thread's to raise
+        except BaseException as error:  # the waiting thread raises it
             answer.set_exception(error)
 
     def _keep(self) -> None:
-        # On the loop, and not where the answer is waited for: that thread could put older numbers over the last ones.
+        # On the loop, not in the waiting thread, which could overwrite the last numbers with older ones.
         producer = self._producer()
         if producer is not None:
             self._last = snapshot_of(producer)
@@ -357,14 +359,14 @@ class WatchedProducer:
 class WatchedProducers:
     """The producers that an exporter shows, one snapshot for each client id.
 
-    A counter must not fall, for that counts as a restart, after which a rate has the others' whole history again. So
-    the counters of a producer that is gone stay in the sum as long as another has its client id.
+    A counter must not fall: a fall counts as a restart, after which a rate would include the whole history of the
+    other producers. So the counters of a past producer stay in the sum as long as another has its client id.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._watched: list[WatchedProducer] = []
-        self._past: dict[str, Snapshot] = {}  # of those that are gone, by client id
+        self._past: dict[str, Snapshot] = {}  # of past producers, by client id
 
     def watch(self, producer: KafkaProducer[Any, Any]) -> None:
         """Show a producer until it is closed; a second call changes nothing. Call it on the producer's event loop."""
@@ -379,7 +381,7 @@ class WatchedProducers:
         # Without the lock: reading may wait for an event loop, which may wait for the lock in watch().
         found = [(each, each.read()) for each in watched]
         with self._lock:
-            # What another thread has found to be gone meanwhile is in the past already.
+            # A producer that another thread has found gone meanwhile is already among the past ones.
             known = set(self._watched)
             found = [(each, snapshot) for each, snapshot in found if each in known]
             for each, snapshot in found:

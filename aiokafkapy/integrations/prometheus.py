@@ -1,4 +1,4 @@
-"""Producers' metrics for Prometheus: ``watch(producer)``, and they are in every scrape of the registry.
+"""Producers' metrics for Prometheus: ``watch(producer)`` puts them into every scrape of the registry.
 
     async with KafkaProducer("kafka:9092") as producer:
         watch(producer)
@@ -7,14 +7,15 @@
 Owns Prometheus' names for the measurements (``kafka_producer_…``, seconds and bytes, ``_total``), the collector that
 makes them at a scrape, and the mirror that several processes need. Kafka's counterpart is the JMX exporter.
 
-A registry cannot ask a collector of another process. Where ``PROMETHEUS_MULTIPROC_DIR`` is set, as under gunicorn with
+A registry cannot ask a collector of another process. If ``PROMETHEUS_MULTIPROC_DIR`` is set, as under gunicorn with
 several workers, each process therefore writes its numbers into files there, every ``MIRROR_INTERVAL`` seconds, when it
-is scraped itself, and at its exit; ``exposition()`` adds up those of all.
+is scraped itself, and at its exit; ``exposition()`` adds up the numbers of all processes.
 
-Rules: nothing is done between scrapes, except for that mirror; a closed producer's series end; labels are
+Rules: no work is done between scrapes, except for that mirror; a closed producer's series end; labels are
 ``client_id``, and a broker's id, an error's class or, with ``metrics_topics_max``, a topic, all of them bounded.
-Producers with one ``client_id`` make one series, as do processes: counters, sizes and counts are added, of means,
-maxima and ages the largest is shown. It ends with the last of them; until then its counters have the closed ones' too.
+Producers with one ``client_id`` make one series, as do processes: counters, sizes and counts are added; of means,
+maxima and ages the largest is shown. A series ends with its last producer; until then its counters include the closed
+ones.
 """
 
 from __future__ import annotations
@@ -72,9 +73,9 @@ _FAMILIES: Final[tuple[tuple[Measurement, Labels], ...]] = (
 def watch(producer: KafkaProducer[Any, Any], registry: CollectorRegistry = REGISTRY) -> None:
     """Show a producer's metrics in every scrape of the registry, until it is closed.
 
-    Call it on the producer's event loop; raises RuntimeError where none runs. The producer is not kept alive. Calling
-    it again changes nothing. In multiprocess mode the registry is not used: ``exposition()`` has the metrics that all
-    processes have.
+    Call it on the producer's event loop; raises RuntimeError if none runs. The producer is not kept alive. A repeated
+    call has no effect. In multiprocess mode the registry is not used: ``exposition()`` has the metrics of all
+    processes.
     """
     if MULTIPROCESS_VARIABLE in os.environ:
         _mirror_of_this_process().watch(producer)
@@ -125,14 +126,14 @@ class KafkaCollector(Collector):
 class MultiprocessMirror:
     """The numbers of this process' producers in prometheus_client's own metrics, which it keeps in files.
 
-    Counters are written as the increase since the last time, for they outlive the process; gauges are those of living
-    processes, and go to zero with the producer.
+    Counters are written as the increase since the last write, for they outlive the process; gauges are of living
+    processes only, and go to zero with the producer.
     """
 
     def __init__(self) -> None:
         self._metrics = {measurement.name: _metric(measurement, labels) for measurement, labels in _FAMILIES}
         self._lock = threading.Lock()  # producers may be on several loops
-        # Each producer with its latest numbers, and the part of its counters that is in the files already
+        # Each producer with its latest numbers, and the part of its counters that is already in the files
         self._latest: dict[WatchedProducer, Snapshot | None] = {}
         self._written: dict[WatchedProducer, dict[tuple[str, Labels], float]] = {}
         self._gauges: set[tuple[str, Labels]] = set()
@@ -147,7 +148,7 @@ class MultiprocessMirror:
             self._tick(watched, asyncio.get_running_loop())
 
     def update(self) -> None:
-        """Write the numbers of all now."""
+        """Write the numbers of all producers now."""
         if os.getpid() == self._pid:
             for watched in list(self._latest):
                 self._update(watched)
@@ -164,7 +165,7 @@ class MultiprocessMirror:
     # internals
 
     def _update(self, watched: WatchedProducer) -> None:
-        """Write one producer's numbers; those of one that was closed for the last time."""
+        """Write one producer's numbers; those of a closed one for the last time."""
         is_gone = watched.is_gone
         snapshot = watched.read_last() if is_gone else watched.read()
         with self._lock:
@@ -212,7 +213,7 @@ _BY_NAME: Final = {measurement.name: measurement for measurement, _ in _FAMILIES
 
 
 def _mirror_of_this_process() -> MultiprocessMirror:
-    """The one of this process: one that was made before a fork is the parent's."""
+    """The mirror of this process: one that was made before a fork is the parent's."""
     pid = os.getpid()
     with _registering:
         if pid not in _mirrors:
@@ -248,7 +249,7 @@ def _family(measurement: Measurement, labels: Labels, samples: Iterable[Sample])
 
 
 def _metric(measurement: Measurement, labels: Labels) -> Counter | Gauge:
-    """prometheus_client's own metric, of no registry: its files are read."""
+    """A metric of prometheus_client, without a registry: its files are read."""
     name = _base_name(measurement)
     if measurement.kind == "counter":
         return Counter(name, measurement.help, labels, registry=None)

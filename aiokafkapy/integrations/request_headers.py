@@ -1,13 +1,13 @@
-"""Headers of the request that is being served, in every record that is sent meanwhile, with no code where it is sent.
+"""Puts headers of the request that is being served into every record that is sent meanwhile, without code at the call.
 
     producer = KafkaProducer("kafka:9092", interceptors=[RequestHeaders()])
 
-Owns which headers are carried, in a context variable, and the interceptor that puts them into records. It knows no
+Owns the carried headers, in a context variable, and the interceptor that puts them into records. It knows no
 framework: ``asgi.RequestHeadersMiddleware`` and ``aiohttp.request_headers_middleware`` set the variable, and so may
 any worker, with ``carrying``. Kafka has no counterpart.
 
 Rules: a header that the caller gave, of the same name in any case, is never overwritten; a value has ``LONGEST_VALUE``
-bytes at most and all together ``MOST_BYTES``, and one that is longer is left out, for requests come from strangers. A
+bytes at most, and all headers together ``MOST_BYTES``; longer ones are left out, for requests come from strangers. A
 request id that is not plain text of up to ``LONGEST_ID`` characters is replaced by a new one. Tasks that the request
 starts carry the headers too, as long as they live.
 """
@@ -42,10 +42,10 @@ _carried: ContextVar[Carried] = ContextVar("aiokafkapy.request_headers", default
 
 
 class RequestHeaders:
-    """The interceptor that puts the request's headers into records. With ``KafkaTracing`` it goes behind that."""
+    """The interceptor that puts the request's headers into records. With ``KafkaTracing`` it must come after that."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """The record with the headers that it does not have; the same one outside a request."""
+        """The record with the missing headers added; the same record outside a request."""
         found = _carried.get()
         if not found:
             return record
@@ -58,19 +58,19 @@ class RequestHeaders:
 
 
 class Selection:
-    """Which of a request's headers are carried: its id, the trace, and ``names``, in any case."""
+    """Selects the headers of a request that are carried: its id, the trace, and ``names``, in any case."""
 
     def __init__(self, names: Sequence[str] = (), request_id: str | None = REQUEST_ID) -> None:
         if isinstance(names, str):
             raise TypeError(f"headers={names!r} is one text: write a list of names")
         for name in [*names, *([] if request_id is None else [request_id])]:
             if not isinstance(name, str) or not HEADER_NAME.fullmatch(name):
-                raise ValueError(f"{name!r} is no name of an HTTP header: letters, digits and dashes are needed")
+                raise ValueError(f"{name!r} is not the name of an HTTP header: letters, digits and dashes are needed")
         self.request_id = None if request_id is None else request_id.lower()
         self._names = tuple(dict.fromkeys([*TRACE, *(name.lower() for name in names)]))
 
     def of(self, headers: Iterable[tuple[str, bytes]]) -> Carried:
-        """The headers that are carried of a request; names are lower-case. A request without an id gets one."""
+        """The carried headers of a request; names are lower-case. A request without an id gets one."""
         given: dict[str, bytes] = {}
         for name, value in headers:
             lower = name.lower()
@@ -115,7 +115,7 @@ def _has_a_name(header: Sequence[object]) -> bool:
 
 
 def _checked_id(given: bytes | None) -> bytes:
-    """The request's id if it is one; it goes into logs and answers, where a line break would be another line."""
+    """The request's id if it is valid; it goes into logs and answers, where a line break would begin another line."""
     if given and len(given) <= LONGEST_ID and given.isascii() and given.decode().isprintable():
         return given
     return uuid4().hex.encode()

@@ -44,7 +44,7 @@ def keeping_undelivered(
 ) -> tuple[ProducerConfig, UndeliveredRecords | None]:
     """The configuration of a producer whose undelivered records are written to ``path``, and the object that keeps them
     for ``drain``; None keeps nothing. Raises ConfigurationError for a path that cannot be written, and for a
-    transactional producer: what did not commit was rolled back, and half of it must not be sent later.
+    transactional producer: an uncommitted transaction was rolled back, and a part of it must not be sent later.
     """
     if path is None:
         return config, None
@@ -54,16 +54,16 @@ def keeping_undelivered(
             "records must not be sent without the rest: leave undelivered_path out"
         )
     keeper = UndeliveredRecords(checked_path(path), config)
-    # The last in the chain, so that it has the record as it is sent.
+    # The last interceptor of the chain, so that it has the record as it is sent.
     return config.model_copy(update={"interceptors": (*config.interceptors, keeper)}), keeper
 
 
 async def drain(
     producer: KafkaProducer[Any, Any], timeout: float | None, undelivered: UndeliveredRecords | None = None
 ) -> None:
-    """Close the producer: accepted records are delivered within ``timeout`` seconds or failed, and that is logged.
-    Records that failed, or were not even accepted, are written to the file of ``undelivered``; also when the call is
-    cancelled, as by a second SIGTERM: then the producer closes at once.
+    """Close the producer: accepted records are delivered within ``timeout`` seconds or failed, and the result is
+    logged. Records that failed, or were never accepted, are written to the file of ``undelivered``, also when the call
+    is cancelled, as by a second SIGTERM: then the producer closes at once.
     """
     if undelivered is not None:
         undelivered.begin_closing()
@@ -79,7 +79,7 @@ async def drain(
 
 def _tell(before: ProducerStatistics, after: ProducerStatistics, seconds: float) -> None:
     delivered, failed = after.delivered - before.delivered, after.failed - before.failed
-    # Calls that waited and were not accepted meanwhile: the statistics do not count them as failed.
+    # Calls that waited in vain: the statistics do not count them as failed.
     not_accepted = max(0, before.waiters - (after.accepted - before.accepted))
     if failed or not_accepted:
         counts = {"delivered": delivered, "failed": failed, "not_accepted": not_accepted}
@@ -107,7 +107,7 @@ async def _write(undelivered: UndeliveredRecords) -> None:
 
 
 def liveness(producer: KafkaProducer[Any, Any]) -> tuple[bool, dict[str, Any]]:
-    """Whether the process should be left alone, and the body that says why. No I/O."""
+    """Whether the process is alive, and the body that says why. No I/O."""
     state, problem = producer.state.value, producer.health.fatal_error
     is_alive = state not in _DEAD and problem is None
     body = {"status": "alive" if is_alive else "dead", "producer": state}

@@ -3,17 +3,17 @@
     settings = ProducerSettings(_env_file=".env", _secrets_dir="/run/secrets")
     producer = KafkaProducer(config=settings)
 
-Owns where options are looked for. Their meaning is that of the config models, whose subclasses these are; in settings
-of an application's own they may be fields. Needs ``pip install 'aiokafkapy[settings]'``. Kafka has no counterpart.
+Owns the sources of options. The config models, whose subclasses these are, define their meaning; they may be fields of
+an application's own settings. Needs ``pip install 'aiokafkapy[settings]'``. Kafka has no counterpart.
 
 Rules:
 
 - Names and text are those of ``from_env``: ``AIOKAFKAPY_LINGER_MS=5``, the same in a ``.env`` file, and a file
   ``aiokafkapy_sasl_password`` in a directory of secrets. Keywords come first, then the environment, the ``.env`` file,
   and secrets.
-- A name with the prefix that is no option, in the environment or the ``.env`` file, is a ConfigurationError, as are
-  values that cannot be meant; no value of a secret is shown.
-- Text is read as everywhere (``topics`` as JSON), not as pydantic-settings reads complex types.
+- A name with the prefix that is not an option, in the environment or the ``.env`` file, is a ConfigurationError, as
+  are invalid values; no value of a secret is shown.
+- Text is read as elsewhere in this package (``topics`` as JSON), not as pydantic-settings reads complex types.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = ["ProducerSettings", "ReaderSettings"]
 
 
 class _FromText(ClientConfig):
-    """Takes the text that sources found, as ``from_env`` takes it."""
+    """Reads the text from the sources as ``from_env`` does."""
 
     if not TYPE_CHECKING:
 
@@ -54,14 +54,14 @@ class _FromText(ClientConfig):
 
 
 class _Settings(BaseSettings):
-    """Looks for options where pydantic-settings does."""
+    """Looks for options in the sources of pydantic-settings."""
 
     model_config = SettingsConfigDict(env_prefix="AIOKAFKAPY_", enable_decoding=False)
 
     if not TYPE_CHECKING:
 
         def __init__(self, **given: Any) -> None:
-            super().__init__(**given)  # by name: pydantic-settings takes a first argument for _case_sensitive
+            super().__init__(**given)  # by name: pydantic-settings takes a positional argument for _case_sensitive
 
     @classmethod
     def settings_customise_sources(
@@ -72,7 +72,7 @@ class _Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """pydantic-settings' own order, after a look for names that are not options."""
+        """pydantic-settings' own order, after a check for names that are not options."""
         for source in (env_settings, dotenv_settings):
             if isinstance(source, EnvSettingsSource):
                 _refuse_unknown(settings_cls, source)
@@ -80,9 +80,9 @@ class _Settings(BaseSettings):
 
 
 class ProducerSettings(_Settings, _FromText, ProducerConfig):  # type: ignore[misc]  # model_config has keys of both
-    """A ``ProducerConfig`` whose options are looked for in the environment, a ``.env`` file and secrets.
+    """A ``ProducerConfig`` whose options come from the environment, a ``.env`` file and secrets.
 
-    A subclass may have its own places: ``model_config = SettingsConfigDict(env_prefix="ORDERS_", env_file=".env")``.
+    A subclass may have its own sources: ``model_config = SettingsConfigDict(env_prefix="ORDERS_", env_file=".env")``.
     Raises ConfigurationError.
     """
 
@@ -100,7 +100,7 @@ class ProducerSettings(_Settings, _FromText, ProducerConfig):  # type: ignore[mi
 
 
 class ReaderSettings(_Settings, _FromText, ReaderConfig):  # type: ignore[misc]  # as above
-    """A ``ReaderConfig`` whose options are looked for in the same places."""
+    """A ``ReaderConfig`` whose options come from the same sources."""
 
     if TYPE_CHECKING:
 
@@ -119,7 +119,7 @@ class ReaderSettings(_Settings, _FromText, ReaderConfig):  # type: ignore[misc] 
 
 
 class _OptionsOf(PydanticBaseSettingsSource):
-    """The options in a ``.env`` file: pydantic-settings takes all else in it for unknown ones."""
+    """The options in a ``.env`` file: pydantic-settings takes all other names in it for unknown options."""
 
     def __init__(self, settings_cls: type[BaseSettings], source: PydanticBaseSettingsSource) -> None:
         super().__init__(settings_cls)
@@ -141,5 +141,7 @@ def _refuse_unknown(settings: type[Any], source: EnvSettingsSource) -> None:
     unknown = [name for name in names if name not in settings.model_fields and not is_switch(name)]
     if unknown and prefix and issubclass(settings, ClientConfig):
         raise ConfigurationError(
-            "; ".join(f"{prefix.upper()}{name.upper()} is no option: {hint_for(settings, name)}" for name in unknown)
+            "; ".join(
+                f"{prefix.upper()}{name.upper()} is not an option: {hint_for(settings, name)}" for name in unknown
+            )
         )

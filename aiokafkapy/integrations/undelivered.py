@@ -1,19 +1,19 @@
-"""Records that a service had not delivered when it ended, in a file from which ``aiokafkapy produce --resume FILE``
-sends them.
+"""Keeps the records that a service had not delivered when it ended, in a file from which ``aiokafkapy produce --resume
+FILE`` sends them.
 
-Owns the file's form, and keeping records until their outcome: an interceptor, for a batch has bytes and no records, and
-a failed one not even those. Nothing is kept where no file is asked for. Kafka has no counterpart.
+Owns the form of the file, and the keeping of records until their outcome, by an interceptor: a batch has only bytes,
+and a failed batch not even those. Without a file no record is kept. Kafka has no counterpart.
 
 The file is JSON lines, one for each record, in the order in which they were sent:
 
     {"sent": false, "topic": "orders", "partition": null, "key": "ann", "value": {"base64": "/w=="}, "headers": [], ...}
 
 Text is text, bytes that are not UTF-8 are base64, and null is null. ``outcome_unknown`` says that the record may have
-been written nevertheless: sent again, it is there twice. ``sent`` comes first and is marked in place when the record
-was acknowledged, so that a run that ends half-way does not send it again.
+been written: sent again, it may be written twice. ``sent`` comes first and is marked in place when the record is
+acknowledged, so that a run that ends half-way does not send it again.
 
 Rules: the file is only added to, by one writer at a time, and is on disk when the drain returns; it is the user's data,
-readable by its owner alone (0600), and nothing in it is hidden. A line that a crash has torn harms no other.
+readable by its owner alone (0600), and no value in it is hidden. A line that a crash has torn does not affect others.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ..producer.undelivered_line import PENDING, SENT, undelivered_line
 
 try:
     import fcntl
-except ImportError:  # Windows, where nothing keeps two writers apart
+except ImportError:  # Windows, where no lock keeps two writers apart
     fcntl = None  # type: ignore[assignment]
 
 __all__ = ["StoredRecord", "UndeliveredFile", "UndeliveredRecords", "checked_path"]
@@ -50,7 +50,7 @@ TOLD_WITHIN: Final = 1.0
 SERIALIZED_WITHIN: Final = 5.0
 """Seconds for all async serializers, whose registry may be down."""
 
-# Bytes far behind any file's end, locked while a file is added to, or resumed: the two may be at the same time.
+# Bytes far behind any file's end, locked while a file is added to, or resumed: both may happen at the same time.
 _ADDING: Final = 2**62
 _RESUMING: Final = 2**62 + 1
 
@@ -69,24 +69,24 @@ def checked_path(path: str | os.PathLike[str]) -> Path:
 
 
 class UndeliveredRecords:
-    """Keeps one producer's records until their outcome, as its last interceptor, and writes those that failed at the
+    """Keeps one producer's records until their outcome, as its last interceptor, and writes the failed ones at the
     end.
     """
 
     def __init__(self, path: Path, config: ProducerConfig) -> None:
         self.path = path
         self._config = config
-        self._kept: dict[int, _Kept] = {}  # without an outcome
+        self._kept: dict[int, _Kept] = {}  # records without an outcome
         self._failed: dict[int, tuple[_Kept, BaseException | None]] = {}
         self._count = 0
         self.missing = 0
-        """How many records ``write`` was to write."""
+        """The number of records that ``write`` had to write."""
         self._is_closing = False
-        self._is_told = asyncio.Event()  # all is: nothing is kept
+        self._is_told = asyncio.Event()  # set while no record is kept
 
     def track(self, record: ProducerRecord) -> tuple[ProducerRecord, Outcome]:
-        """Keep the record with the bytes it has now: its caller may change a buffer while the record waits, as the
-        producer copies it. What has a serializer is serialized at the end.
+        """Keep the record with the bytes it has now: its caller may change a buffer while the record waits; the
+        producer copies it for the same reason. Data with a serializer is serialized at the end.
         """
         self._count = number = self._count + 1
         headers = _copied_headers(record)
@@ -102,19 +102,17 @@ class UndeliveredRecords:
         self._is_closing = True
 
     async def write(self) -> int:
-        """Write the records that failed since ``begin_closing``; call it when the producer is closed. Returns how many
-        records.
-
-        Raises OSError when the file cannot be written. A record whose serializer fails is not written, nor counted.
-        Being cancelled, it writes what it has without waiting, before CancelledError is raised; the OSError of that is
-        the CancelledError's cause.
+        """Write the records that failed since ``begin_closing``; call it when the producer is closed. Returns their
+        number. Raises OSError if the file cannot be written. A record whose serializer fails is neither written nor
+        counted. If it is cancelled, it writes the records at hand without waiting before it raises CancelledError; an
+        OSError meanwhile is the CancelledError's cause.
         """
         cancelled = None
         try:
             await self._wait_until_told()
         except asyncio.CancelledError as error:
             cancelled = error
-        # Outcomes that were not told in time may be of any kind.
+        # Outcomes that did not come in time may be of any kind.
         failed = {**{number: (kept, None) for number, kept in self._kept.items()}, **self._failed}
         self.missing = len(failed)
         lines: list[bytes] = []
@@ -125,7 +123,7 @@ class UndeliveredRecords:
                     if line is not None:
                         lines.append(line)
         except TimeoutError:
-            pass  # those that were serialized are better than none
+            pass  # the serialized ones are better than none
         except asyncio.CancelledError as error:
             cancelled = error
         if cancelled is not None:
@@ -163,7 +161,7 @@ class UndeliveredRecords:
             return _encoded(record, key, value, kept.sent_at, error)
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise
-        except Exception:  # a serializer's, or of an object that is not a record: its caller knows
+        except Exception:  # the error of a serializer, or of an object that is not a record: its caller has it
             return None
 
 
@@ -173,7 +171,7 @@ class _Kept(NamedTuple):
 
 
 class StoredRecord(NamedTuple):
-    """A line of a file, and where it begins. ``problem`` says why it cannot be sent."""
+    """A line of a file, and its position. ``problem`` says why it cannot be sent."""
 
     position: int
     line: int
@@ -187,7 +185,9 @@ class StoredRecord(NamedTuple):
 
 
 class UndeliveredFile:
-    """A file that is being resumed, by one at a time. Raises OSError; BlockingIOError when another resumes it."""
+    """A file that is being resumed, by one process at a time. Raises OSError; BlockingIOError when another
+    resumes it.
+    """
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("r+b", buffering=0)
@@ -213,7 +213,7 @@ class UndeliveredFile:
                 position += len(text)
 
     def mark(self, position: int) -> None:
-        """The record that begins there was acknowledged."""
+        """Mark the record at this position as acknowledged."""
         descriptor = self._file.fileno()
         reading_at = os.lseek(descriptor, 0, os.SEEK_CUR)
         os.lseek(descriptor, position, os.SEEK_SET)
@@ -221,7 +221,7 @@ class UndeliveredFile:
         os.lseek(descriptor, reading_at, os.SEEK_SET)
 
     def sync(self) -> None:
-        """The marks are on disk when this returns."""
+        """Bring the marks to the disk."""
         os.fsync(self._file.fileno())
 
 
@@ -231,7 +231,7 @@ class UndeliveredFile:
 def _copied_headers(record: ProducerRecord) -> Any:
     try:
         return None if record.headers is None else headers_of(record.topic, record.headers)
-    except Exception:  # they are the producer's to refuse
+    except Exception:  # the producer will refuse them
         return record.headers
 
 
@@ -240,10 +240,10 @@ def _copied(data: object, serializer: Serializer[Any] | None) -> Any:
     if data is None or isinstance(data, bytes):  # of a serializer's, with headers, too
         return data
     if serializer is not None:
-        return bytearray(data) if type(data) is bytearray else data  # it may tell types apart
+        return bytearray(data) if type(data) is bytearray else data  # a serializer may distinguish types
     try:
         return plain_data(data)
-    except Exception:  # without bytes: it is the producer's to refuse
+    except Exception:  # without bytes: the producer will refuse it
         return data
 
 
@@ -256,7 +256,7 @@ async def _serialized(serializer: Serializer[Any] | None, topic: str, data: obje
 
 
 def _encoded(record: ProducerRecord, key: object, value: object, sent_at: int, error: BaseException | None) -> bytes:
-    """A record's line, of its arguments as the producer takes them."""
+    """The line of a record, from its arguments as the producer takes them."""
     topic, headers = record.topic, record.headers
     headers = with_own_headers(topic, None if headers is None else headers_of(topic, headers), key, value)
     plain = PlainRecord(
@@ -281,7 +281,7 @@ def _decoded(position: int, number: int, text: bytes) -> StoredRecord:
         partition, timestamp_ms = fields["partition"], fields["timestamp_ms"]
         return StoredRecord(position, number, fields["topic"], partition, key, value, headers, timestamp_ms)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        return StoredRecord(position, number, problem=f"the line is no record: {type(error).__name__}: {error}")
+        return StoredRecord(position, number, problem=f"the line is not a record: {type(error).__name__}: {error}")
 
 
 def _of_json(data: Any) -> bytes | None:
@@ -309,7 +309,7 @@ def _add(path: Path, lines: Sequence[bytes]) -> None:
     with os.fdopen(descriptor, "r+b", buffering=0) as file:
         if hasattr(os, "fchmod"):
             with suppress(PermissionError):  # another's file: its mode is that user's choice
-                os.fchmod(descriptor, 0o600)  # it may have been there
+                os.fchmod(descriptor, 0o600)  # the file may have existed
         _lock(descriptor, _ADDING, wait=True)
         data = b"".join(lines)
         if os.fstat(descriptor).st_size:

@@ -270,7 +270,7 @@ def _without_secrets(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _shown(name: str, value: T) -> T | str:
-    """The value, unless it is a secret: one with a secret name, even misspelt, or a private key in PEM under any name."""
+    """The value, unless it is a secret: by its name, even misspelt, or a private key in PEM under any name."""
     given = name.lower().removeprefix(KAFKA_PREFIX)
     names = [*KAFKA_OPTIONS, *(name.replace("_", ".") for name in (*ClientConfig.model_fields, *SECURITY_NAMES))]
     meant = difflib.get_close_matches(given, names, n=1, cutoff=0.8)

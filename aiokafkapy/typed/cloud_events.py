@@ -111,7 +111,9 @@ class CloudEvents(Generic[M]):
             text = _text_of(data)
             json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_json)
         except (ValueError, RecursionError) as error:
-            raise SerializationError(f"datacontenttype is {self._datacontenttype!r}, and the data no JSON") from error
+            raise SerializationError(
+                f"datacontenttype is {self._datacontenttype!r}, and the data is not JSON"
+            ) from error
         return text.encode()
 
 

@@ -292,7 +292,7 @@ async def test_a_key_goes_where_a_producer_sends_it(broker: DevBroker, page: htt
         ({"topic": "orders", "value": "v", "value_form": "xml"}, 400, "value_form='xml'"),
         ({"topic": "orders", "value": "v", "headers": [["a"]]}, 400, "['a'] is no header"),
         ({"topic": "orders", "value": "x" * 1_100_000}, 409, "exceeds the maximum configured value"),
-        ([], 400, "the body is no JSON object"),
+        ([], 400, "the body is not a JSON object"),
     ],
 )
 async def test_a_record_that_cannot_be_written_is_refused(

@@ -230,7 +230,7 @@ async def test_an_answer_that_is_not_an_object_is_reported_so(body: bytes) -> No
             client.latest("a"),
         ]
         for question in questions:
-            with pytest.raises(SchemaRegistryError, match="the registry's answer is no object"):
+            with pytest.raises(SchemaRegistryError, match="the registry's answer is not an object"):
                 await question
 
 

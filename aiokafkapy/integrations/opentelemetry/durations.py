@@ -1,13 +1,13 @@
-"""``KafkaDurations``: how long sending takes, as the semantic conventions for messaging metrics have it.
+"""``KafkaDurations``: measures the duration of sending, by the semantic conventions for messaging metrics.
 
     producer = KafkaProducer("kafka:9092", observers=[KafkaDurations()])
 
 Owns the histogram ``messaging.client.operation.duration``, the counter ``messaging.client.sent.messages``, and their
 attributes. It gets the outcomes of batches, as an ``Observer``; the producer's own metrics are in ``metrics``.
 
-Rules: an operation is a batch, from its first record to its outcome, so that nothing is done for a record; records that
-fail apart from their batch are an operation of their own. Attributes are few, and bounded: topics beyond
-``topics_max`` share ``*``.
+Rules: an operation is a batch, from its first record to its outcome, so that it does no work per record; records that
+fail apart from their batch are a separate operation. Attributes are few, and bounded: topics beyond ``topics_max``
+share ``*``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OTHER_TOPICS: Final = "*"
 class KafkaDurations(Observer):
     """An observer of any number of producers. ``meter_provider`` is by default the application's global one.
 
-    ``client_id`` is an attribute of each measurement, where it is given; the first ``topics_max`` topics have their
+    ``client_id``, if given, is an attribute of each measurement; the first ``topics_max`` topics have their
     name as an attribute. Raises ValueError for fewer than one.
     """
 

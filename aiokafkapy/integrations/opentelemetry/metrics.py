@@ -3,7 +3,7 @@
 Owns their names (``kafka.producer.…``), units and attributes, and the callbacks that read producers when a reader
 collects. The measurements are in ``measurements``; the instruments are those of a meter, made once for each provider.
 
-Rules: nothing is done between two collections; one collection reads a producer once; a closed producer is no longer
+Rules: no work is done between two collections; one collection reads a producer once; a closed producer is no longer
 observed, but its counters stay in the sum of those with its client id. Attributes are the client id, and a broker's id,
 an error's class or, with ``metrics_topics_max``, a topic, all of them bounded.
 """
@@ -35,16 +35,16 @@ __all__ = ["watch"]
 
 PREFIX: Final = "kafka.producer."
 FRESH: Final = 0.1
-"""Seconds for which the numbers read from a producer are good: the callbacks of one collection come within."""
+"""Seconds for which a producer's numbers are reused: the callbacks of one collection come within them."""
 
 _UNITS: Final = {"seconds": "s", "bytes": "By", "": "1"}
 
 
 def watch(producer: KafkaProducer[Any, Any], meter_provider: MeterProvider | None = None) -> None:
-    """Observe a producer's metrics until it is closed, by the provider, or the application's global one.
+    """Observe a producer's metrics until it is closed, through this provider, or the application's global one.
 
-    Call it on the producer's event loop; raises RuntimeError where none runs. The producer is not kept alive. Calling
-    it again changes nothing. Set a global provider before.
+    Call it on the producer's event loop; raises RuntimeError if none runs. The producer is not kept alive. A repeated
+    call has no effect. Set a global provider before.
     """
     provider = get_meter_provider() if meter_provider is None else meter_provider
     with _making:
@@ -60,7 +60,7 @@ class Instruments:
     def __init__(self, meter: Meter) -> None:
         self._producers = WatchedProducers()
         self._lock = threading.Lock()
-        self._calls = 0  # of watch
+        self._calls = 0  # guards watch
         self._snapshots: list[Snapshot] = []
         self._read_at = -FRESH
         for measurement in MEASUREMENTS:

@@ -1,10 +1,10 @@
 """A trace's context in the headers of records: put in by the sender, taken out by the receiver.
 
-Owns how OpenTelemetry's propagators read and write Kafka's headers, pairs of text and bytes. Which fields there are
-(``traceparent``, ``tracestate``, ``baggage``) is the propagator's matter, by default the application's global one.
+Owns the access of OpenTelemetry's propagators to Kafka's headers, pairs of text and bytes. The propagator, by default
+the application's global one, chooses the fields (``traceparent``, ``tracestate``, ``baggage``).
 
 Rules: a header that the caller gave is never overwritten; headers that are not pairs are left to the producer, which
-refuses them with a good message; a field that is not UTF-8 is ignored.
+refuses them with an error text; a field that is not UTF-8 is ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Pairs: TypeAlias = list[tuple[str, bytes]]
 
 
 class ContextInHeaders:
-    """Contexts in headers, by one propagator, or by the global one at the time of each call."""
+    """Reads and writes contexts in headers, by one propagator, or by the global one at the time of each call."""
 
     def __init__(self, propagator: TextMapPropagator | None = None) -> None:
         self._propagator = propagator
@@ -34,7 +34,7 @@ class ContextInHeaders:
         return found
 
     def is_in(self, headers: Iterable[object] | None) -> bool:
-        """True when the headers carry a context already, of the caller's own making."""
+        """True when the headers already carry a context from the caller."""
         if not headers:
             return False
         fields = self._current.fields
@@ -70,7 +70,7 @@ class _HeaderGetter(Getter[list[tuple[str, object]]]):
 
 
 def with_headers(headers: Iterable[object] | None, more: Pairs) -> tuple[Any, ...]:
-    """A record's headers and, behind them, some more."""
+    """A record's headers with further ones behind them."""
     return (*_sequence(headers), *more)
 
 

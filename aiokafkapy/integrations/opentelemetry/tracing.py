@@ -12,11 +12,11 @@
 Owns names, kinds, attributes and links of spans, by the semantic conventions for messaging spans and for Kafka. Its
 counterpart is OpenTelemetry's own ``TracingProducerInterceptor`` for Java.
 
-Rules: a span of a record ends once, with its outcome: where it is, or the error; a record that its caller took back is
-an error too, for it was not sent. Where nothing records, neither attributes nor callbacks are made: the context of the
-trace around the call is carried, and nothing where there is none. A record that carries a context already keeps it, and
-its span links to it. A key is an attribute where it is text, up to ``LONGEST_KEY`` characters; values never are,
-nor the words of a serializer's error, which may quote them.
+Rules: a span of a record ends once, with its outcome: the record's place, or the error; a record that its caller took
+back counts as an error, for it was not sent. If spans are not recorded, neither attributes nor callbacks are made:
+only the context of the trace around the call, if any, is carried. A record that already carries a context keeps it,
+and its span links to it. A key is an attribute if it is text, up to ``LONGEST_KEY`` characters; values never are, nor
+the text of a serializer's error, which may quote them.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ from .propagation import ContextInHeaders, with_headers
 __all__ = ["LONGEST_KEY", "KafkaTracing"]
 
 LONGEST_KEY: Final = 256
-"""Characters of a record's key that is an attribute; a longer one is left out."""
+"""The most characters of a key that is an attribute; a longer key is left out."""
 MOST_TOPICS: Final = 1000
-"""Topics whose attributes are kept, of a service that makes up topics' names."""
+"""The most topics whose attributes are kept, for a service that generates topic names."""
 
 _batch: ContextVar[Span | None] = ContextVar("aiokafkapy.batch_span", default=None)
 """The span of the ``send_many`` that the running task is in."""
 
 
 class KafkaTracing:
-    """Spans of one service's records; as an interceptor of any number of producers.
+    """Makes the spans of one service's records, as an interceptor of any number of producers.
 
     ``tracer_provider`` and ``propagator`` are by default the application's global ones. ``client_id`` is an attribute
-    of each span; ``with_keys=False`` leaves keys out, where they are secret.
+    of each span; ``with_keys=False`` leaves out keys, which may be secret.
     """
 
     def __init__(
@@ -146,10 +146,10 @@ class KafkaTracing:
         """As ``producer.send_many``, in one span that links to a span of each record.
 
         The producer needs this tracing among its interceptors, or the records have no spans. A failure is the span's
-        error, also where it is returned.
+        error, even if it is returned.
         """
         operation = self._operation("send", topic)
-        # Not PRODUCER: the records' own spans are the contexts that they carry.
+        # Not PRODUCER: the records carry the contexts of their own spans.
         span = self._tracer.start_span(operation.span_name, kind=SpanKind.CLIENT, attributes=operation.attributes)
         token = _batch.set(span if span.is_recording() else None)
         try:
@@ -170,8 +170,8 @@ class KafkaTracing:
     def process(self, record_or_records: Any, *, group: str | None = None, new_trace: bool = False) -> Iterator[Span]:
         """A span for the processing of a record, or of a list of them, as any Python consumer gives them.
 
-        One record is processed in the trace that it was sent in, with its baggage, unless ``new_trace``; several are
-        linked to in a span of the running trace. An exception of the block is the span's error, and is raised again.
+        One record is processed in the trace that it was sent in, with its baggage, unless ``new_trace``; for several,
+        a span of the running trace links to them. An exception of the block is the span's error, and is raised again.
         """
         is_batch = isinstance(record_or_records, list | tuple) and not hasattr(record_or_records, "topic")
         records = [_Consumed.of(each) for each in (record_or_records if is_batch else [record_or_records])]
@@ -214,9 +214,9 @@ class KafkaTracing:
         return known
 
     def _carrying(self, record: ProducerRecord, span: Span) -> ProducerRecord:
-        """The record with the context of the span, and the baggage around it; the same one where there is neither."""
+        """The record with the context of the span, and the baggage around it; the same record without either."""
         if not span.get_span_context().is_valid:
-            span = trace.get_current_span()  # without an SDK, tracers give none for it in opentelemetry-api before 1.37
+            span = trace.get_current_span()  # without an SDK, tracers of opentelemetry-api before 1.37 give no context
             if not span.get_span_context().is_valid and not baggage.get_all():
                 return record
         carried = self._headers.of(trace.set_span_in_context(span))
@@ -268,7 +268,7 @@ class _Consumed(NamedTuple):
 
 
 def _text_of(key: object) -> str | None:
-    """The key as text, when it has that form without doubt."""
+    """The key as text, if it certainly is text."""
     if isinstance(key, bytes) and len(key) <= 4 * LONGEST_KEY:
         try:
             key = key.decode()
@@ -302,14 +302,14 @@ def _note_error(span: Span, error: BaseException) -> None:
     if cause is None:
         span.record_exception(error)
         return
-    # The SDK writes the words of both errors, which may contain the record's value; places in the code do not.
+    # The SDK writes the texts of both errors, which may contain the record's value; places in the code do not.
     places = "".join(traceback.format_tb(cause.__traceback__) + traceback.format_tb(error.__traceback__))
     attributes = {"exception.message": text, "exception.stacktrace": f"{places}{type(error).__name__}: {text}"}
     span.record_exception(error, attributes)
 
 
 def _note_errors(span: Span, errors: Sequence[BaseException]) -> None:
-    """The first error, for a span has one; the records' own spans have theirs."""
+    """The first error, since a span has one; the records' own spans have the others."""
     if errors:
         _note_error(span, errors[0])
         span.set_attribute("messaging.kafka.failed_count", len(errors))
@@ -317,7 +317,7 @@ def _note_errors(span: Span, errors: Sequence[BaseException]) -> None:
 
 @contextmanager
 def _used(span: Span) -> Iterator[None]:
-    """The span is the running one in the block, has its error, a cancellation too, and ends with it."""
+    """Make the span the current one in the block; it gets the block's error, also a cancellation, and ends with it."""
     with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
         try:
             yield

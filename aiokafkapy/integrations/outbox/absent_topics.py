@@ -1,10 +1,9 @@
-"""``AbsentTopics``: topics that a producer had no metadata or too few partitions for, asked for beside its batches.
-
-Owns one question for each such topic. Without it every further attempt to send would wait for ``max_block_ms``, and no
+"""``AbsentTopics``: looks up topics for which a producer had no metadata or too few partitions, beside its batches.
+Owns one request for each such topic. Without it every further attempt to send would wait for ``max_block_ms``, and no
 row of any topic would be published meanwhile.
 
 Rules: ``found`` returns the last answer; holding a row for a topic asks for that topic again. An answer with more
-partitions than before ends the topic's holds, however long they were to last.
+partitions than before ends the topic's holds early.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ __all__ = ["AbsentTopics"]
 
 
 class AbsentTopics:
-    """The absent topics of one producer. ``on_news`` is called when there is something in ``pop_released``."""
+    """The absent topics of one producer. ``on_news`` is called when ``pop_released`` has scopes."""
 
     def __init__(self, producer: KafkaProducer[Any, Any], on_news: Callable[[], None]) -> None:
         self._producer = producer
         self._on_news = on_news
         self._asked: dict[str, asyncio.Task[int | KafkaError]] = {}
-        self._held: dict[str, set[Held]] = {}  # by the topic that is asked for
+        self._held: dict[str, set[Held]] = {}  # by the requested topic
         self._released: set[Held] = set()
 
     def ask(self, topic: str, held: Held) -> None:
-        """Ask for its partitions, unless that is under way, for what is held until they are there."""
+        """Request the topic's partitions, unless that is under way; the held scope is released when they exist."""
         self._held.setdefault(topic, set()).add(held)
         task = self._asked.get(topic)
         if task is None or task.done():
@@ -46,7 +45,7 @@ class AbsentTopics:
         return released
 
     def found(self, topic: str) -> int | KafkaError | None:
-        """The number of its partitions, or why it is not known; None for a topic that was never absent."""
+        """The number of its partitions, or the error why it is not known; None for a topic that was never absent."""
         task = self._asked.get(topic)
         if task is None:
             return None

@@ -1,13 +1,13 @@
 """``RelayDatabase``: the relay's one connection, and its statements, for any database.
 
-Owns the connection and the statements. The shards' owners, and how a relay is woken, are those of the ``ShardLocks``
-that it is given: ``postgresql``'s or ``sqlite``'s.
+Owns the connection and the statements. The ``ShardLocks`` that it is given, ``postgresql``'s or ``sqlite``'s, know the
+shards' owners and the wake-up of a relay.
 
 Rules:
 
 - The connection commits each statement by itself: no transaction is open while records are on their way, which would
-  keep the database from cleaning up. It is made for one purpose and not given back to the pool: it holds locks.
-- All work is done on the connection that holds the locks. Without them there is no batch either.
+  keep the database from cleaning up. It is not given back to the pool, because it holds locks.
+- All work is done on the connection that holds the locks. Without the locks no batch is read.
 - A statement that takes longer than ``timeout`` seconds is given up with the connection, and raises TimeoutError.
 """
 
@@ -33,9 +33,9 @@ from .statistics import OutboxBacklog
 __all__ = ["MARKED_AT_ONCE", "Execute", "RelayDatabase", "ShardLocks", "backlog_of"]
 
 MARKED_AT_ONCE: Final = 5_000
-"""Rows that one ``mark`` may name: SQLite takes 32,766 values in a statement by default, and each row is two."""
+"""The most rows in one ``mark``: SQLite takes 32,766 values in a statement by default, and each row has two."""
 PURGED_AT_ONCE: Final = 5_000
-"""Rows that one statement deletes, so that it is soon over."""
+"""The most rows that one statement deletes, so that it is short."""
 
 
 Execute: TypeAlias = Callable[..., Awaitable[sa.CursorResult[Any]]]
@@ -43,17 +43,17 @@ Execute: TypeAlias = Callable[..., Awaitable[sa.CursorResult[Any]]]
 
 
 class ShardLocks(Protocol):
-    """The locks that say which shards are this relay's, of one kind of database."""
+    """The locks of this relay's shards, for one kind of database."""
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
         """The driver's errors of an outage that SQLAlchemy does not wrap."""
 
     async def prepare(self, connection: AsyncConnection, execute: Execute) -> None:
-        """Set up a new connection. Its statements are executed by ``execute``, then and later."""
+        """Set up a new connection. ``execute`` runs its statements, now and later."""
 
     async def own(self) -> frozenset[int]:
-        """The shards that are this relay's now: it takes those that are free, and gives up those beyond its share."""
+        """The present shards of this relay: it takes free ones, and gives up those beyond its share."""
 
     def release(self) -> None:
         """Give up the locks that do not end with the connection."""
@@ -91,9 +91,8 @@ class RelayDatabase:
             await self._locks.prepare(self._connection, self._execute)
 
     async def close(self, *, keeps_locks: bool = False) -> None:
-        """End the connection, and with it the locks, unless they can be kept without it; raises nothing, in any state.
-        A call that is cancelled ends it all the same: SQLAlchemy leaves a task pending forever where it is cancelled
-        within.
+        """End the connection, and with it the locks, unless they can be kept without it; never raises, in any state. A
+        cancelled call also ends it: SQLAlchemy leaves a task pending forever if it is cancelled within.
         """
         connection, self._connection = self._connection, None
         try:
@@ -104,11 +103,11 @@ class RelayDatabase:
                 self._locks.release()
 
     async def own(self) -> frozenset[int]:
-        """As ``ShardLocks`` has it."""
+        """As in ``ShardLocks``."""
         return await self._locks.own()
 
     async def pending(self, shards: Collection[int], held: Collection[Held], limit: int) -> list[OutboxRow]:
-        """The first rows of these shards that are to be published, by id, without those that are held."""
+        """The first pending rows of these shards, by id, without held ones."""
         query = self._pending.where(self._table.c.shard.in_(sorted(shards))).limit(limit)
         for column, kind in ((self._table.c.topic, "topic"), (self._table.c.lane, "lane")):
             names = sorted(each.name for each in held if each.kind == kind)
@@ -117,7 +116,7 @@ class RelayDatabase:
         return [OutboxRow._make(row) for row in (await self._execute(query)).all()]
 
     async def mark(self, rows: Mapping[int, UUID]) -> int:
-        """These rows are published: delete or mark those that are still there; returns how many were."""
+        """These rows are published: delete or mark those that still exist; returns their number."""
         if not rows:
             return 0
         table = self._table
@@ -135,7 +134,7 @@ class RelayDatabase:
             await self._execute(sa.update(self._table).where(self._table.c.id == row.id).values(error=reason))
 
     async def purge(self, age: timedelta) -> bool:
-        """Delete some of the rows that were published longer ago than this; returns whether these were all."""
+        """Delete some of the rows that were published longer ago than this; returns True if no more are left."""
         table = self._table
         old = sa.select(table.c.id).where(table.c.published_at < datetime.now(UTC) - age).limit(PURGED_AT_ONCE)
         return int((await self._execute(sa.delete(table).where(table.c.id.in_(old)))).rowcount) < PURGED_AT_ONCE
@@ -149,7 +148,7 @@ class RelayDatabase:
                 await connection.close()
 
     def _is_one_of(self, column: sa.Column[Any], values: Sequence[object]) -> sa.ColumnElement[bool]:
-        if self._engine.dialect.name == "postgresql":  # one statement for any number of values, which is prepared once
+        if self._engine.dialect.name == "postgresql":  # one prepared statement for any number of values
             return column == sa.any_(sa.bindparam(None, values, ARRAY(column.type)))
         return column.in_(values)
 
@@ -165,7 +164,7 @@ class RelayDatabase:
 
 
 async def backlog_of(engine: AsyncEngine, table: sa.Table) -> OutboxBacklog:
-    """The rows that wait in the table, on a connection of its own. Raises the database's errors."""
+    """The rows that wait in the table, read on a separate connection. Raises the database's errors."""
     c = table.c
     is_pending = c.published_at.is_(None) & c.error.is_(None)
     query = sa.select(

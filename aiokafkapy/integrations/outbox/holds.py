@@ -1,9 +1,9 @@
-"""``Holds``: topics, lanes and shards that failed and are not tried for now, and until when.
+"""``Holds``: the topics, lanes and shards that failed and are not tried for now, with the times of the next attempts.
 
-Pure: ``now`` is an argument. It stands for the back-off of Kafka's clients, by topic.
+Pure: ``now`` is an argument. It corresponds to the back-off of Kafka's clients, by topic.
 
-Rules: each failure in a row holds longer, up to a limit; a success forgets all of them. A hold keeps nothing else
-from being published.
+Rules: each failure in a row holds longer, up to a limit; a success forgets all of them. A hold does not delay other
+scopes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Holds:
         self._until: dict[Held, float] = {}
 
     def hold(self, what: Held, now: float) -> float:
-        """It failed again; returns for how many seconds it is held."""
+        """The scope failed again; returns the seconds for which it is held."""
         failures = self._failures.get(what, 0)
         self._failures[what] = failures + 1
         seconds = self._backoff.delay(failures)
@@ -43,9 +43,9 @@ class Holds:
         return {what for what, until in self._until.items() if until > now}
 
     def is_everything_held(self, now: float) -> bool:
-        """Whether nothing can be sent at all."""
+        """True if no row can be sent at all."""
         return self._until.get(EVERYTHING, 0.0) > now
 
     def next_release(self, now: float) -> float | None:
-        """When the next hold ends."""
+        """The time at which the next hold ends."""
         return min((until for until in self._until.values() if until > now), default=None)

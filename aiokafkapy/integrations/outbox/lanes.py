@@ -1,10 +1,9 @@
-"""Lanes and shards: which rows must keep their order, and which relay may publish them.
+"""Lanes and shards: the rows of a lane keep their order, and one relay publishes a shard. Pure. Kafka, whose order is
+that of a partition, has no counterpart: a lane is decided before the partition is known, and stays when the number of
+partitions changes.
 
-Pure. There is no counterpart in Kafka, whose order is that of a partition: a lane is decided before anyone knows the
-partition, and holds when the number of partitions changes.
-
-Rules: the same topic and key have the same lane in every process and version; two lanes may share a number, which costs
-parallelism and no order. With a partition named in the row the lane is that partition, for every key.
+Rules: the same topic and key have the same lane in every process and version; two lanes may share a number, which
+costs parallelism but keeps the order. With a partition named in the row the lane is that partition, for every key.
 """
 
 from __future__ import annotations
@@ -17,13 +16,15 @@ __all__ = ["MAX_SHARDS", "STRIPES", "lane_of", "lock_number", "shard_of"]
 
 MAX_SHARDS: Final = 1_024
 STRIPES: Final = 4_096
-"""Locks for the keys of a table: one transaction may hold them all, and PostgreSQL has room for 6,400 by default."""
+"""The number of locks for the keys of a table: one transaction may hold them all, and PostgreSQL has room for 6,400 by
+default.
+"""
 _OURS: Final = 0x616B << 44
-"""Keeps our lock numbers clear of those that an application counts up from 0."""
+"""Keeps our lock numbers apart from an application's, which may count up from 0."""
 
 
 def lane_of(topic: str, key: bytes | None, partition: int | None) -> int:
-    """The number of a record's lane, of 64 bits with sign, as databases have them."""
+    """The number of a record's lane, of 64 bits with sign, as in databases."""
     if partition is not None:
         name = b"p%d" % partition
     elif key is not None:
@@ -40,5 +41,5 @@ def shard_of(lane: int, shards: int) -> int:
 
 
 def lock_number(table: str, lane: int) -> int:
-    """The advisory lock of a lane's key, of the table with this full name."""
+    """The advisory lock of a lane's key in the table with this full name."""
     return _OURS | crc32(table.encode()) << 12 | lane % STRIPES

@@ -1,10 +1,9 @@
-"""``MarkerTopic``: the compacted topic of the markers, made where it is missing, and read to its end.
+"""``MarkerTopic``: makes the compacted topic of the markers if it is missing, and reads it to its end. Owns its
+readers for the time of one look. ``markers`` has the content of a marker.
 
-Owns its readers for the time of one look. The content of a marker is ``markers``'.
-
-Rules: ``find`` returns markers that were committed before it was called. It reads committed records, up to the end of
-the log, and so waits for transactions that are just being committed there, of other shards too; not much longer than
-such a transaction can be open. A topic that forgets records after a time is refused: its relay would publish twice.
+Rules: ``find`` returns markers that were committed before it was called. It reads committed records up to the end of
+the log, and so waits for transactions that are just being committed there, also of other shards; not much longer than
+such a transaction can be open. A topic that deletes records after a time is refused: its relay would publish twice.
 """
 
 from __future__ import annotations
@@ -41,9 +40,8 @@ class MarkerTopic:
         self._is_checked = False
 
     async def find(self, keys: Collection[bytes]) -> dict[bytes, Mapping[int, UUID]]:
-        """The last committed marker of each of these keys that has one.
-
-        Raises KafkaError: where the topic cannot be read to its end, ConfigurationError where it forgets records.
+        """The last committed marker of each of these keys that has one. Raises KafkaError if the topic cannot be read
+        to its end, and ConfigurationError if it deletes records.
         """
         partitions = [TopicPartition(self.topic, each.partition) for each in (await self._described()).partitions]
         async with PartitionReader(config=self._ends) as reader:
@@ -81,7 +79,7 @@ class MarkerTopic:
     async def _check_policy(self, admin: TopicAdmin) -> None:
         try:
             policy = await unfit_policy(admin, self.topic)
-        except TopicAuthorizationFailedError:  # no right to see it: it is the operator's to know
+        except TopicAuthorizationFailedError:  # no right to see it: the operator must know it
             return
         if policy is not None:
             raise ConfigurationError(

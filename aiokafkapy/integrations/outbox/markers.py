@@ -1,11 +1,11 @@
-"""The marker of a shard: which rows were committed to Kafka last, as a record in the same transaction.
+"""The marker of a shard: names the rows that were last committed to Kafka, in a record of the same transaction.
 
-Pure: the marker's form and key. ``marker_topic`` reads it. Flink's ``KafkaSink`` keeps the same
-in its checkpoints, and the Spark sink here in the topic of its micro-batches.
+Pure: the marker's form and key. ``marker_topic`` reads it. Flink's ``KafkaSink`` keeps the same facts in its
+checkpoints, and the Spark sink here in the topic of its micro-batches.
 
-Rules: a marker names its rows one by one, since ids become visible in any order and a highest id would say nothing. A
-uid goes with each id: rows of a table that was emptied and numbered again are others. One marker is enough, because a
-batch is marked in the database before the next one of its shard is published.
+Rules: a marker names its rows one by one, since ids become visible in any order and a highest id would not suffice. A
+uid goes with each id, because a table may be emptied and numbered again. One marker is enough, because a batch is
+marked in the database before the next one of its shard is published.
 """
 
 from __future__ import annotations

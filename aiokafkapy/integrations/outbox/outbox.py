@@ -6,12 +6,12 @@ knows no Kafka.
 Rules:
 
 - A record exists when the caller's transaction is committed, and not before.
-- On PostgreSQL a transaction waits for others that have added a record of one of its keys and are not ended
+- On PostgreSQL a transaction waits for open ones that have added a record of one of its keys
   (``orders_keys``): ids of a key are in the order of commits. Call ``add`` last, or always in the same
   order relative to the transaction's other locks. Otherwise two transactions may deadlock, and PostgreSQL fails one.
 - Keys share 4,096 locks, so that a transaction with any number of keys has room for them.
-- A notification wakes the relay at the commit (``notifies``). PostgreSQL lets transactions that notify commit one by
-  one: a service with thousands of them a second leaves it out and has the relay look more often.
+- A notification wakes the relay at the commit (``notifies``). On PostgreSQL transactions that notify commit one by
+  one: a service with thousands of them a second should leave it out and have the relay look more often.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .table import shards_of
 __all__ = ["Outbox", "channel_of"]
 
 MAX_RECORD_BYTES: Final = 1_000_000
-"""Below Kafka's default of 1 MiB for a request, with room for the bytes around a record."""
+"""Below Kafka's default of 1 MiB for a request, which leaves room for the bytes around a record."""
 
 Transaction: TypeAlias = "AsyncSession | async_scoped_session[AsyncSession] | AsyncConnection"
 BlockingTransaction: TypeAlias = "Session | scoped_session[Session] | sa.Connection"
@@ -51,14 +51,14 @@ _NOTIFY: Final = sa.text("SELECT pg_notify(CAST(:channel AS text), '')")
 
 
 def channel_of(table: sa.Table) -> str:
-    """The channel that announces a commit with new rows: the table's name, as far as PostgreSQL takes one."""
+    """The channel that announces a commit with new rows: the table's name, cut to the length that PostgreSQL takes."""
     return table.name[:63]
 
 
 class Outbox:
     """The writing side of one table; share it among all requests. It holds no connection.
 
-    Serializers are those of ``KafkaProducer``; asynchronous ones need ``add``. Without one only bytes are taken.
+    Serializers are as for ``KafkaProducer``; asynchronous ones need ``add``. Without a serializer only bytes are taken.
     """
 
     def __init__(
@@ -96,13 +96,15 @@ class Outbox:
 
         Raises InvalidTopicError, SerializationError, RecordTooLargeError (above ``max_record_bytes``), TypeError or
         ValueError for a record that Kafka could not accept, and TypeError for another kind of ``transaction``, all
-        before anything is written; afterwards the database's errors. It never commits and never rolls back, also when
+        before a row is written; afterwards the database's errors. It never commits and never rolls back, not even when
         it is cancelled.
         """
         await self.add_many(transaction, [ProducerRecord(topic, value, key, partition, timestamp_ms, headers)])
 
     async def add_many(self, transaction: Transaction, records: Iterable[ProducerRecord]) -> int:
-        """Write records in their order, all checked before the first is written; return how many. Raises as ``add``."""
+        """Write records in their order, all checked before the first is written; return their number. Raises as
+        ``add``.
+        """
         serialized = [await self._serialized(record) for record in records]
         statements = self._statements(serialized)
         if statements is None:
@@ -149,7 +151,7 @@ class Outbox:
         return len(statements.rows)
 
     async def retry_refused(self, transaction: Transaction, ids: Sequence[int] | None = None) -> int:
-        """Have refused rows published after all: these, or all of them; returns how many there were."""
+        """Have refused rows published after all: these, or all of them; returns their number."""
         return int(getattr(await transaction.execute(self._retried(ids)), "rowcount", 0))
 
     def retry_refused_blocking(self, transaction: BlockingTransaction, ids: Sequence[int] | None = None) -> int:

@@ -1,14 +1,14 @@
 """The outcomes of the rows of a batch: published, refused, to be tried alone, or to be tried later.
 
-Pure: it judges errors and knows neither database nor producer. Kafka's ``Errors`` are
-retriable or not; an outbox asks another question: whose fault it is.
+Pure: it judges errors and knows neither database nor producer. Kafka's ``Errors`` are retriable or not; an outbox
+instead needs the cause of a fault.
 
 Rules:
 
-- A row is refused only for a fault of its record. Everything else (an outage, missing rights, a missing topic) may
+- A row is refused only for a fault of its record. Any other fault (an outage, missing rights, a missing topic) may
   pass: the topic is held for a time, and no later row overtakes it.
 - A broker refuses a whole batch because of one record. Sending the records one by one finds it.
-- A row that failed only because a record before it did is left as it is.
+- A row that failed only because of a record before it stays pending.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class Verdict(Enum):
     """The verdict on a row that was not published."""
 
     REFUSED = "refused"
-    """Its record is at fault: it would be refused again."""
+    """The row's record is at fault: it would be refused again."""
     BEHIND = "behind"
-    """Another record is."""
+    """Another record is at fault."""
     HELD = "held"
-    """The cluster, its topic or its rights are."""
+    """The cluster, the topic or the rights are at fault."""
 
 
 class Held(NamedTuple):
@@ -73,7 +73,7 @@ EVERYTHING: Final = Held("kafka", "")
 
 @dataclass
 class Outcome:
-    """The outcome of one batch; rows in none of these are left as they are."""
+    """The outcome of one batch; rows in no list stay pending."""
 
     published: list[OutboxRow] = field(default_factory=list)
     refused: list[tuple[OutboxRow, str]] = field(default_factory=list)
@@ -83,16 +83,16 @@ class Outcome:
 
     @property
     def is_explained(self) -> bool:
-        """Whether it says why not every row is published."""
+        """True if it has a reason why not every row is published."""
         return bool(self.refused or self.suspected or self.held)
 
     @property
     def is_progress(self) -> bool:
-        """Whether the next batch is another one."""
+        """True if the next batch will differ."""
         return bool(self.published) or self.is_explained
 
     def add(self, other: Outcome) -> None:
-        """Take in the outcomes of other rows."""
+        """Add the outcomes of other rows."""
         self.published += other.published
         self.refused += other.refused
         self.suspected |= other.suspected
@@ -100,7 +100,7 @@ class Outcome:
 
 
 def judge(error: BaseException) -> Verdict:
-    """Whose fault an error is."""
+    """The cause of an error."""
     if isinstance(error, GaplessGuaranteeError | TransactionAbortedError):
         return Verdict.BEHIND
     if isinstance(error, RECORDS_FAULT) or not isinstance(error, KafkaError):
@@ -109,20 +109,18 @@ def judge(error: BaseException) -> Verdict:
 
 
 def reason_of(error: KafkaError) -> KafkaError:
-    """Why a transaction was aborted, where a record's error says only that it was."""
+    """The reason why a transaction was aborted, if a record's error says only that it was."""
     cause = error.__cause__
     return cause if isinstance(error, TransactionAbortedError) and isinstance(cause, KafkaError) else error
 
 
 def held_by(row: OutboxRow) -> Held:
-    """The scope that is held when this row could not be sent: a partition that does not exist does not hold its
-    topic.
-    """
+    """The scope to hold when this row could not be sent: a missing partition does not hold its topic."""
     return Held("topic", row.topic) if row.partition is None else Held("lane", row.lane)
 
 
 def cut(rows: Sequence[OutboxRow], suspected: Collection[int]) -> Sequence[OutboxRow]:
-    """The first of these rows, up to one to send alone, or that one alone."""
+    """The first of these rows, up to one that must be sent alone; or that row alone, if it is the first."""
     for number, row in enumerate(rows if suspected else ()):
         if row.id in suspected:
             return rows[: max(number, 1)]

@@ -1,14 +1,14 @@
 """``PostgresLocks``: shards by advisory locks, and LISTEN, on PostgreSQL.
 
-Owns the locks that say whose a shard is. They belong to the session: a relay that ends in any way gives them up
-with its connection. So it needs a connection to the server itself, not to a pooler that changes sessions between
-transactions.
+Owns the locks that give a shard to a relay. They belong to the session: a relay that ends in any way releases them
+with its connection. So the relay needs a connection to the server itself, not to a pooler that changes sessions
+between transactions.
 
 Rules:
 
-- Each relay also holds one lock that all of them share. Counting its holders tells each relay its share of the shards:
-  it gives up shards beyond it, between two batches, and takes free ones up to it. So relays may come and go.
-- The locks have the table's oid in their number: outboxes of one database do not meet.
+- Each relay also holds one shared lock. The number of its holders tells each relay its share of the shards: it gives
+  up shards beyond that, between two batches, and takes free ones up to it. So relays may come and go.
+- The lock numbers contain the table's oid: outboxes of one database do not conflict.
 - The server is told to notice within a minute that a relay's host or network is gone.
 - With asyncpg a commit that notifies wakes the relay. Polling is for other drivers, and for a notification that was
   lost.
@@ -39,7 +39,7 @@ _NOTICE_DEAD_HOSTS: Final = sa.text(
     " ('tcp_keepalives_interval', '10'), ('tcp_keepalives_count', '3'), ('tcp_user_timeout', '60000'))"
     " AS wanted (name, value) WHERE name IN (SELECT name FROM pg_settings)"
 )
-"""The server's own are often those of the system: a relay whose host has died kept its shards for over two hours."""
+"""The server's own settings are often the system's: a relay whose host had died kept its shards for over two hours."""
 _OID: Final = sa.text("SELECT CAST(CAST(:name AS regclass) AS oid)::bigint")
 _JOIN: Final = sa.text("SELECT pg_advisory_lock_shared(CAST(:family AS int), CAST(:member AS int))")
 _RELAYS: Final = sa.text(
@@ -52,7 +52,7 @@ _GIVE_UP: Final = sa.text("SELECT pg_advisory_unlock(CAST(:family AS int), CAST(
 
 
 class PostgresLocks:
-    """One relay's share of a table's shards on PostgreSQL. ``wake`` is called for each commit with new rows."""
+    """The shards of one relay on PostgreSQL. ``wake`` is called for each commit with new rows."""
 
     def __init__(self, table: sa.Table, wake: Callable[[], None]) -> None:
         self.errors: tuple[type[Exception], ...] = ()
@@ -68,10 +68,10 @@ class PostgresLocks:
             self.errors = (asyncpg.PostgresError, asyncpg.InterfaceError)
 
     async def prepare(self, connection: AsyncConnection, execute: Execute) -> None:
-        """As ``ShardLocks`` has it."""
+        """As in ``ShardLocks``."""
         self._execute = execute
         self._owned.clear()
-        # The mark of a published row must not be lost by a crash of the server: the row would be published again.
+        # A crash of the server must not lose the mark of a published row: the row would be published again.
         await execute(sa.text("SET synchronous_commit = on"))
         await execute(_NOTICE_DEAD_HOSTS)
         name = connection.dialect.identifier_preparer.format_table(self._table)
@@ -82,7 +82,7 @@ class PostgresLocks:
             await raw.add_listener(channel_of(self._table), _calls(self._wake))
 
     async def own(self) -> frozenset[int]:
-        """As ``ShardLocks`` has it."""
+        """As in ``ShardLocks``."""
         relays = (await self._execute(_RELAYS, {"oid": self._oid, "member": MEMBER})).scalar_one()
         share = -(-self._shards // max(1, relays))
         while len(self._owned) > share:
@@ -90,7 +90,7 @@ class PostgresLocks:
             await self._execute(_GIVE_UP, {"family": self._family, "shard": shard})
             self._owned.discard(shard)
         others = [shard for shard in range(self._shards) if shard not in self._owned]
-        random.shuffle(others)  # relays that begin together do not all ask for the same first
+        random.shuffle(others)  # so that relays that begin together do not all try the same one first
         for shard in others if len(self._owned) < share else ():
             if (await self._execute(_TAKE, {"family": self._family, "shard": shard})).scalar_one():
                 self._owned.add(shard)
@@ -99,7 +99,7 @@ class PostgresLocks:
         return frozenset(self._owned)
 
     def release(self) -> None:
-        """They ended with the connection."""
+        """The locks ended with the connection."""
 
     # internals
 

@@ -1,7 +1,7 @@
 """``Publisher``, and ``PlainPublisher``, which publishes at least once.
 
-Owns a producer: with ``enable_gapless_guarantee``, so that behind a record that failed nothing of its partition is
-written, and the rows of a whole batch can be on their way at once without one overtaking another.
+Owns a producer: with ``enable_gapless_guarantee``, so that no record is written behind a failed one of its partition,
+and the rows of a whole batch can be on their way at once without overtaking each other.
 
 Rules: a producer that can no longer be used is closed and recreated. When a batch is over, the partitions of failed
 rows take records again: the next batch begins with the first row that failed.
@@ -28,12 +28,12 @@ class Publisher(Protocol):
     """Publishes batches for the relay. Calls come one at a time."""
 
     async def take_over(self, shards: Collection[int]) -> tuple[Mapping[int, UUID], Outcome]:
-        """Own these shards and no others. Returns rows of new ones that are known to be published, to be marked before
-        the next call, and an outcome holds the shards that cannot be published yet.
+        """Own these shards and no others. Returns the rows of new shards that are known to be published, which must be
+        marked before the next call, and an outcome that holds the shards that cannot be published yet.
         """
 
     async def publish(self, rows: Sequence[OutboxRow]) -> Outcome:
-        """Send rows in their order, and wait for the outcome of each. Rows that are not in the outcome are left."""
+        """Send rows in their order, and wait for the outcome of each. Rows that are not in the outcome stay pending."""
 
     def pop_released(self) -> Collection[Held]:
         """The scopes released since the last call."""
@@ -43,7 +43,7 @@ class Publisher(Protocol):
 
 
 class PlainPublisher:
-    """At least once, for all shards by one producer. ``on_news`` is called when something is released."""
+    """Publishes at least once, for all shards by one producer. ``on_news`` is called when a scope is released."""
 
     def __init__(self, config: ProducerConfig, on_error: OnError, on_news: Callable[[], None]) -> None:
         self._config = with_options(config, enable_gapless_guarantee=True)
@@ -54,11 +54,11 @@ class PlainPublisher:
         self._suspected: set[int] = set()
 
     async def take_over(self, shards: Collection[int]) -> tuple[Mapping[int, UUID], Outcome]:
-        """Nothing is known of rows that others have published."""
+        """Returns no rows: those that other relays have published are not known."""
         return {}, Outcome()
 
     async def publish(self, rows: Sequence[OutboxRow]) -> Outcome:
-        """As ``Publisher`` has it."""
+        """As in ``Publisher``."""
         try:
             producer = await self._usable_producer()
         except KafkaError as error:
@@ -77,11 +77,11 @@ class PlainPublisher:
         return sending.outcome
 
     def pop_released(self) -> Collection[Held]:
-        """As ``Publisher`` has it."""
+        """As in ``Publisher``."""
         return () if self._absent is None else self._absent.pop_released()
 
     async def close(self, timeout: float | None) -> None:
-        """As ``Publisher`` has it."""
+        """As in ``Publisher``."""
         producer, self._producer = self._producer, None
         absent, self._absent = self._absent, None
         try:
@@ -104,6 +104,6 @@ class PlainPublisher:
 
 
 def with_options(config: ProducerConfig, **options: object) -> ProducerConfig:
-    """The configuration with other values of some options. Raises ConfigurationError where they contradict."""
+    """The configuration with other values of some options. Raises ConfigurationError if they contradict each other."""
     given = {name: getattr(config, name) for name in config.model_fields_set}
     return ProducerConfig(**{**given, **options})

@@ -1,13 +1,12 @@
-"""``OutboxRelay``: publishes the rows of an outbox, as a task of the service or as a process of its own.
-
-Owns the loop: take shards, read a batch, publish it, mark it; its back-off, its end, and its statistics. The database
-is ``database``'s, Kafka ``publisher``'s; the times of further attempts are ``holds``'.
+"""``OutboxRelay``: publishes the rows of an outbox, as a task of the service or as a separate process. Owns the loop
+(take shards, read a batch, publish it, mark it), its back-off, its end, and its statistics. ``database`` has the
+database, ``publisher`` has Kafka, and ``holds`` the times of further attempts.
 
 Rules:
 
 - Published rows are remembered until they are marked in the database: after an outage they are marked first.
-- An outage of the database, of Kafka, or of one topic ends nothing: it is tried again, after longer and longer times.
-  Any other error ends the relay, which says so at once in the log, and to the caller that leaves it or waits for
+- An outage of the database, of Kafka, or of one topic does not end the relay: it tries again, after longer and longer
+  times. Any other error ends the relay, which logs it at once, and raises it to the caller that leaves it or waits for
   ``run``.
 - ``stop`` lets the batch under way finish. A cancelled relay stops at once. The rows of its current batch are
   published again later; with exactly-once, the marker shows that they were published.
@@ -54,23 +53,21 @@ if TYPE_CHECKING:
 __all__ = ["OutboxRelay"]
 
 MAX_BATCH_ROWS: Final = 10_000
-"""A marker names each row of a batch, and must fit into a request."""
+"""The most rows of a batch: a marker names each row, and must fit into a request."""
 MAX_KEEP_SECONDS: Final = 1_000_000_000
-"""Some 31 years: databases have no dates before their beginning of time."""
+"""Some 31 years: databases have no dates before their epoch."""
 IMPATIENT: Final[dict[str, Any]] = {
     "max_block_ms": 10_000,
     "request_timeout_ms": 10_000,
     "delivery_timeout_ms": 30_000,
 }
-"""Options where none are given: rows that are not sent are still in the table, and other topics wait for it
-meanwhile.
-"""
+"""Defaults of options: rows that are not sent stay in the table, and other topics wait for a call meanwhile."""
 BACKOFF: Final = ExponentialBackoff(0.1, 10.0)
 """Seconds between attempts to use the database."""
 HOLDS_BACKOFF: Final = ExponentialBackoff(0.2, 30.0)
 """Seconds for which a topic, a lane or a shard that failed is held."""
 OWNING_SECONDS: Final = 1.0
-"""How often the relays share the shards again."""
+"""Seconds between two divisions of the shards among the relays."""
 PURGING_SECONDS: Final = 10.0
 
 _logger = get_logger(__name__)
@@ -80,13 +77,13 @@ class OutboxRelay:
     """``async with OutboxRelay(engine, table, "kafka:9092"): ...``, or ``asyncio.run(relay.run())``.
 
     ``engine`` is of PostgreSQL or SQLite; ``table`` is made by ``outbox_table``. The other options are as for
-    ``KafkaProducer``: the relay has producers of its own, because it needs some options of its own. With a
+    ``KafkaProducer``: the relay has its own producers, because it sets some options itself. With a
     ``transactional_id``, of this outbox alone, each row is published exactly once; without, at least once.
 
-    ``on_error``: a record that is refused for good is parked with its error. With ``"stop"`` the later rows of its lane
-    (its key) wait until the parked row is handled; with ``"skip"`` they are published. ``keep_published``: seconds for
-    which published rows stay in the table; None deletes them at once. ``poll_interval``: seconds after which an
-    idle relay looks for rows though nothing has woken it. ``database_timeout``: seconds for one statement.
+    ``on_error``: a record that is refused for good is parked with its error. With ``"stop"`` the later rows of its
+    lane (its key) wait until the parked row is handled; with ``"skip"`` they are published. ``keep_published``:
+    seconds for which published rows stay in the table; None deletes them at once. ``poll_interval``: seconds after
+    which an idle relay looks for rows without being woken. ``database_timeout``: seconds for one statement.
 
     Raises ConfigurationError for options that cannot work.
     """
@@ -146,13 +143,13 @@ class OutboxRelay:
     # life
 
     async def start(self) -> None:
-        """Begin. Neither the database nor Kafka needs to be there yet."""
+        """Begin. Neither the database nor Kafka needs to be available yet."""
         if self._task is not None:
             raise IllegalStateError("the relay was started before: make a new one")
         self._task = asyncio.get_running_loop().create_task(self._run(), name="aiokafkapy-outbox-relay")
 
     async def stop(self, timeout: float | None = None) -> None:
-        """Let the batch under way finish, and end; after ``timeout`` seconds without that. Idempotent.
+        """Let the batch under way finish, and end; after ``timeout`` seconds, end without waiting for it. Idempotent.
 
         Raises the error that ended the relay, if one did.
         """
@@ -175,7 +172,7 @@ class OutboxRelay:
                 raise
 
     async def run(self, signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
-        """Start, and return when the relay was stopped, which these signals do. Raises the error that has ended it."""
+        """Start, and return when the relay was stopped, as by these signals. Raises the error that has ended it."""
         loop = asyncio.get_running_loop()
         given = list(signals)
         for each in given:
@@ -207,7 +204,7 @@ class OutboxRelay:
     # statistics
 
     def statistics(self) -> OutboxStatistics:
-        """The relay as it is now; no I/O."""
+        """The relay at this moment, without I/O."""
         now = self._task.get_loop().time() if self._task is not None else 0.0
         return OutboxStatistics(
             is_connected=self._is_connected,
@@ -219,7 +216,7 @@ class OutboxRelay:
         )
 
     async def backlog(self) -> OutboxBacklog:
-        """The rows that wait in the table, by a query of its own. Raises the database's errors."""
+        """The rows that wait in the table, by a separate query. Raises the database's errors."""
         return await backlog_of(self._engine, self._table)
 
     # internals
@@ -254,7 +251,7 @@ class OutboxRelay:
             )
 
     async def _work(self) -> None:
-        """Publish for as long as the connection lives."""
+        """Publish while the connection lives."""
         await self._tell_what_is_published()
         self._own_at = 0.0
         while not self._is_stopping:
@@ -295,7 +292,7 @@ class OutboxRelay:
         return await self._database.pending(shards, held, self._batch_rows) if shards else []
 
     async def _publish(self, rows: Sequence[OutboxRow]) -> bool:
-        """Publish a batch and tell the database; returns whether anything has become of it."""
+        """Publish a batch and tell the database; returns whether any row was published, refused or held."""
         outcome = await self._publisher.publish(rows)
         self._counts["batches"] += 1
         self._counts["published"] += len(outcome.published)
@@ -325,7 +322,7 @@ class OutboxRelay:
 
     async def _tell_what_is_published(self) -> int:
         told = 0
-        while self._unmarked:  # those of all shards, after a take-over
+        while self._unmarked:  # of all shards, after a take-over
             some = dict(islice(self._unmarked.items(), MARKED_AT_ONCE))
             told += await self._database.mark(some)
             for number in some:
@@ -347,7 +344,7 @@ class OutboxRelay:
     async def _disconnect(self) -> None:
         self._is_connected = False
         self._owned = frozenset()
-        # Nobody else knows that these rows are published.
+        # Only this relay knows that these rows are published.
         await self._database.close(keeps_locks=bool(self._unmarked))
 
     async def _back_off(self, error: Exception) -> None:
@@ -381,7 +378,7 @@ def _locks_of(engine: AsyncEngine, table: sa.Table, wake: Callable[[], None]) ->
 
 
 def _impatient(options: Mapping[str, object]) -> dict[str, object]:
-    # A given request time-out may be too long for our time-out of a delivery: then the producer's rules count.
+    # A given request time-out may be too long for our delivery time-out: then the producer's rules apply.
     missing = {name: value for name, value in IMPATIENT.items() if name not in options}
     if "request_timeout_ms" in options:
         missing.pop("delivery_timeout_ms", None)

@@ -1,9 +1,9 @@
-"""``OutboxRow``: one record as the table has it, and the checks that make one of a caller's arguments.
+"""``OutboxRow``: one record of the table, and the checks that turn a caller's arguments into one.
 
 Pure. Kafka's counterpart is ``ProducerRecord``, whose constructor checks.
 
-Rules: a record that could never be published is refused before it is written, by the checks of ``producer.send``; its
-transaction is the caller's to roll back. A record without a time stamp has that of its ``add``, so that it is the same
+Rules: a record that could never be published is refused before it is written, by the checks of ``producer.send``; the
+caller rolls back its transaction. A record without a time stamp gets the time of its ``add``, so that it is the same
 however often it is published.
 """
 
@@ -45,7 +45,7 @@ class OutboxRow(NamedTuple):
 
 
 class RowValues(TypedDict):
-    """A row as it is inserted: the database numbers it."""
+    """A row to insert: the database numbers it."""
 
     uid: UUID
     lane: int
@@ -94,7 +94,7 @@ def row_values(record: ProducerRecord, shards: int, max_record_bytes: int, *, no
 
 
 def encode_headers(headers: Iterable[tuple[str, bytes | None]]) -> str | None:
-    """Headers as the column has them; None for none."""
+    """Headers in the form of the column; None without headers."""
     pairs = [(name, None if data is None else base64.b64encode(data).decode()) for name, data in headers]
     return json.dumps(pairs) if pairs else None
 

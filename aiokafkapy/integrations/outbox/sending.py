@@ -1,14 +1,14 @@
 """``Sending``: the rows of one batch on their way through a producer, and the outcome of each.
 
-Owns the order of the calls: a topic's rows one after the other, topics beside each other, so that one without metadata
-holds up no other longer than ``max_block_ms``: its rows do not wait for the same again. The meaning of errors is
-``outcomes``'.
+Owns the order of the calls: a topic's rows one after the other, topics beside each other, so that a topic without
+metadata delays others by ``max_block_ms`` at most: its rows do not wait for the same condition again. ``outcomes``
+knows the meaning of errors.
 
-Rules: once a row could not be sent, no row that it holds is sent after it in this batch. With ``on_error="stop"``
-a refused row holds its lane. An acknowledged row is published, even where rows beside it failed. In a transaction the
-first failure ends the batch: the calls after it fail with its error, and say nothing of their own records. Where the
-transaction itself is refused, as its partitions are before transaction.version 2, every record is behind it, and what
-its error names is held.
+Rules: once a row could not be sent, no row that it holds back is sent in this batch. With ``on_error="stop"`` a
+refused row holds its lane. An acknowledged row is published, even if other rows failed. In a transaction the first
+failure ends the batch: later calls fail with its error, which does not concern their own records. If the transaction
+itself is refused, as its partitions may be before transaction.version 2, every record failed because of it, and the
+scope that its error names is held.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class Sending:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every row is published."""
+        """True if every row is published."""
         return len(self.outcome.published) == len(self._rows)
 
     async def enqueue(self) -> None:
-        """Give the rows to the producer, as far as it takes them."""
+        """Give the rows to the producer, until it takes no more."""
         topics = defaultdict(list)
         for row in self._rows:
             topics[row.topic].append(row)
@@ -68,8 +68,8 @@ class Sending:
                 group.create_task(self._enqueue(rows))
 
     async def settle(self) -> None:
-        """Wait for the outcome of each, not for ``linger_ms``: none of this batch comes after them. One that a broker
-        refuses is at fault for certain if it was alone.
+        """Wait for the outcome of each row, not for ``linger_ms``: no row of this batch follows. A refused row is
+        certainly at fault if it was alone.
         """
         with suppress(KafkaError):  # the deliveries have it too
             await self._producer.flush()
@@ -104,7 +104,7 @@ class Sending:
                 continue
             try:
                 record = row.record
-            except Exception as error:  # any: the headers are not what an outbox writes
+            except Exception as error:  # any error: an outbox did not write these headers
                 self._not_taken(row, error)
                 continue
             try:
@@ -116,7 +116,7 @@ class Sending:
                     timestamp_ms=record.timestamp_ms,
                     headers=record.headers,
                 )
-            except Exception as error:  # a partitioner of the user's may raise any
+            except Exception as error:  # a user's partitioner may raise any error
                 self._not_taken(row, error)
                 if isinstance(error, MetadataTimeoutError):
                     await self._hold_alike(row, rows, error)
@@ -144,7 +144,7 @@ class Sending:
                 self._behind = error
 
     def _hold_absent(self, rows: Sequence[OutboxRow]) -> None:
-        """Hold what would wait again as it did in an earlier batch."""
+        """Hold the topic, or its missing partitions, which would wait again as in an earlier batch."""
         topic = rows[0].topic
         found = None if self._absent is None else self._absent.found(topic)
         if self._absent is None or found is None:
@@ -161,7 +161,7 @@ class Sending:
                 self._absent.ask(topic, held_by(row))
 
     async def _hold_alike(self, failed: OutboxRow, rows: Sequence[OutboxRow], error: MetadataTimeoutError) -> None:
-        """Hold what would wait for ``max_block_ms`` too, for the same: the topic, or its other missing partitions."""
+        """Hold the topic, or its other missing partitions, which would also wait for ``max_block_ms``."""
         topic = failed.topic
         if self._absent is not None:
             self._absent.ask(topic, held_by(failed) if error.partition is not None else Held("topic", topic))

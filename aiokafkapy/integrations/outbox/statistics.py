@@ -1,6 +1,6 @@
 """The results of ``relay.statistics()`` and ``relay.backlog()``: plain snapshots.
 
-Rule: the statistics are read without I/O, and count since the relay was made.
+Rule: the statistics are read without I/O; counts begin when the relay is made.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ class OutboxStatistics:
     """A relay at one moment."""
 
     is_connected: bool = False
-    """Whether it has its connection to the database."""
+    """True while it has its connection to the database."""
     shards: tuple[int, ...] = ()
-    """Those that this relay publishes."""
+    """The shards that this relay publishes."""
     published: int = 0
     """Rows that were acknowledged."""
     found_published: int = 0
-    """Rows that were not marked, and that the marker told to be committed already (exactly once)."""
+    """Unmarked rows that the marker showed as already committed (exactly once)."""
     refused: int = 0
     """Rows that were parked with their error."""
     batches: int = 0
     unmarked: int = 0
-    """Rows that are published, and that the database was not told of yet."""
+    """Published rows that are not marked in the database yet."""
     held: tuple[str, ...] = ()
-    """Scopes that failed and are not tried at this moment: topics, lanes, shards, or ``kafka``."""
+    """Scopes that failed and are held now: topics, lanes, shards, or ``kafka``."""
     database_failures: int = 0
     last_error: str | None = None
-    """Of the database, of Kafka or of a record, whichever was last."""
+    """The last error: of the database, of Kafka or of a record."""
 
 
 @dataclass(frozen=True, slots=True)

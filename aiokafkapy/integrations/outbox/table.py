@@ -1,9 +1,10 @@
 """``outbox_table``: the table in the service's own ``MetaData``, so that its migrations make it.
 
-Owns the columns and indexes. Plain SQLAlchemy types, so that Alembic's autogenerate sees the table as any other.
+Owns the columns and indexes. Types are plain SQLAlchemy, so that Alembic's autogenerate treats the table like any
+other.
 
-Rules: ids come from a sequence without a cache, or SQLite's AUTOINCREMENT: none is used twice, and a later one is
-higher. ``uid`` tells a row from another with its id in a table that was emptied and numbered again. The index over
+Rules: ids come from a sequence without a cache, or SQLite's AUTOINCREMENT: no id is used twice, and a later one is
+higher. ``uid`` distinguishes rows with the same id in a table that was emptied and numbered again. The index over
 pending rows stays small, however many are kept.
 """
 
@@ -27,8 +28,8 @@ def outbox_table(
 ) -> sa.Table:
     """Add the table of an outbox to ``metadata``.
 
-    ``shards`` is how many relays can share the work at most; more of them cost little. It may be changed while no row
-    is pending: rows keep the shard that they were given. Raises ConfigurationError for a number below 1 or over 1,024.
+    ``shards`` is the most relays that can share the work; a higher number costs little. It may be changed while no row
+    is pending: rows keep their shard. Raises ConfigurationError for a number below 1 or over 1,024.
     """
     if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MAX_SHARDS:
         raise ConfigurationError(f"shards={shards!r} of outbox table {name!r}: write an int from 1 to {MAX_SHARDS}")

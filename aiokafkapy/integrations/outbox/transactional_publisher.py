@@ -1,15 +1,15 @@
 """``TransactionalPublisher``: publishes exactly once, a batch of a shard and its marker in one transaction.
 
-Owns a transactional producer for each shard. Markers are read by ``MarkerTopic``. Kafka's counterpart is the loop of
-consume, transform and produce, with a consumer group's offsets in the place of the marker.
+Owns a transactional producer for each shard. ``MarkerTopic`` reads the markers. Kafka's counterpart is the loop of
+consume, transform and produce, with a consumer group's offsets in place of the marker.
 
 Rules:
 
 - A relay that takes a shard takes its transactional id first, which fences the last owner and ends its transaction, and
-  then reads the marker: all commits are seen, and none comes after.
+  then reads the marker: it sees all commits, and no commit can come later.
 - The relay marks a batch in the database before it gives the next one of its shard, so that one marker is enough.
 - Any failure of a transaction, except for a record's own fault, ends this producer: the shard is taken again, and the
-  marker says whether the batch was committed. One whose marker is too large is tried again with half of its rows.
+  marker says whether the batch was committed. A batch whose marker is too large is tried again with half of its rows.
 - Readers with ``read_committed`` see each row once; others see aborted ones too.
 """
 
@@ -35,7 +35,7 @@ Producer: TypeAlias = KafkaProducer[Any, Any]
 
 
 class TransactionalPublisher:
-    """Exactly once; shard n has the transactional id ``{transactional_id}-n``."""
+    """Publishes exactly once; shard n has the transactional id ``{transactional_id}-n``."""
 
     def __init__(self, config: ProducerConfig, transactional_id: str, marker_topic: str, on_error: OnError) -> None:
         self._config = with_options(config, transactional_id=transactional_id)  # checked before anything runs
@@ -46,10 +46,10 @@ class TransactionalPublisher:
         self._shards: dict[int, Producer] = {}
         self._suspected: set[int] = set()
         self._most_rows: int | None = None
-        """That a marker has room for, where one was too large."""
+        """The number of rows that a marker has room for, after one was too large."""
 
     async def take_over(self, shards: Collection[int]) -> tuple[Mapping[int, UUID], Outcome]:
-        """As ``Publisher`` has it."""
+        """As in ``Publisher``."""
         await self._close([shard for shard in self._shards if shard not in shards], 0)
         new = [shard for shard in shards if shard not in self._shards]
         if not new:
@@ -72,7 +72,7 @@ class TransactionalPublisher:
         return {number: uid for marker in found.values() for number, uid in marker.items()}, outcome
 
     async def publish(self, rows: Sequence[OutboxRow]) -> Outcome:
-        """As ``Publisher`` has it: each shard's rows in a transaction of its own."""
+        """As in ``Publisher``: each shard's rows in a separate transaction."""
         shards: dict[int, list[OutboxRow]] = {}
         for row in rows:
             if row.shard in self._shards:
@@ -83,11 +83,11 @@ class TransactionalPublisher:
         return outcome
 
     def pop_released(self) -> Collection[Held]:
-        """As ``Publisher`` has it: each attempt asks for what was missing."""
+        """As in ``Publisher``: each attempt requests missing topics itself."""
         return ()
 
     async def close(self, timeout: float | None) -> None:
-        """As ``Publisher`` has it."""
+        """As in ``Publisher``."""
         await self._close(list(self._shards), timeout)
 
     # internals
@@ -97,7 +97,7 @@ class TransactionalPublisher:
 
     async def _take(self, shard: int, taken: dict[int, Producer]) -> KafkaError | None:
         """Take the shard's id, which fences the relay that had it. The producer is in ``taken`` from the beginning, so
-        that it is closed in any case.
+        that it is always closed.
         """
         config = with_options(self._config, transactional_id=self._id_of(shard))
         producer: Producer = KafkaProducer(config=config)
@@ -119,7 +119,7 @@ class TransactionalPublisher:
             async with producer.transaction():
                 await sending.enqueue()
                 marker = await self._enqueue_marker(shard, rows)
-                # Also when the transaction has failed by then: whose fault it was is told by the records.
+                # Also when the transaction has failed by then: the records tell the cause.
                 await sending.settle()
                 if isinstance(marker, KafkaError):
                     raise marker
@@ -133,7 +133,7 @@ class TransactionalPublisher:
         else:
             self._suspected.difference_update(row.id for row in rows)
             return outcome
-        if sending.is_whole and isinstance(failure, MessageTooLargeError):  # the marker's
+        if sending.is_whole and isinstance(failure, MessageTooLargeError):  # the error is the marker's
             self._most_rows = max(1, len(rows) // 2)
         if sending.is_whole or not outcome.is_explained or any(map(_is_fenced, outcome.held.values())):
             outcome = Outcome(held={Held("shard", shard): failure or next(iter(outcome.held.values()))})
@@ -157,18 +157,18 @@ class TransactionalPublisher:
 
 
 class _NotWholeError(Exception):
-    """Some row of the batch is not published, and so none may be."""
+    """Some row of the batch is not published, so no row may be."""
 
 
 async def _close_all(producers: Collection[Producer], timeout: float | None) -> None:
     try:
         await asyncio.gather(*(producer.close(timeout) for producer in producers))
     except asyncio.CancelledError:
-        # A task that is cancelled before its first step runs nothing: such a producer would stay open.
+        # A task that is cancelled before its first step runs no code: such a producer would stay open.
         await asyncio.shield(asyncio.gather(*(producer.close(0) for producer in producers)))
         raise
 
 
 def _is_fenced(error: KafkaError) -> bool:
-    """Whether another relay has taken the transactional id."""
+    """True if another relay has taken the transactional id."""
     return isinstance(error, ProducerFencedError | InvalidProducerEpochError)

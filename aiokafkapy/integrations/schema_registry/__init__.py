@@ -1,12 +1,11 @@
-"""Records whose schema a registry has: Confluent's wire format, as Karapace and Apicurio speak it too.
+"""Records whose schema a registry has, in Confluent's wire format, which Karapace and Apicurio also speak.
 
     registry = SchemaRegistryClient("https://registry:8081", basic_auth_user_info="user:password")
     producer = KafkaProducer("kafka:9092", value_serializer=AvroSerializer(registry, Order))
 
-A schema or a model comes in, with data; bytes go out that name the schema's id, and come back as data. Contents:
-``client`` and ``transport`` (the registry), ``wire_format``, ``subjects``, ``data_contracts``, ``rules`` (which runs
-them), and one module for each format. Needs
-``pip install 'aiokafkapy[schema-registry]'``.
+A schema or a model comes in, with data; bytes with the schema's id go out, and come back as data. Contents: ``client``
+and ``transport`` (the registry), ``wire_format``, ``subjects``, ``data_contracts``, ``rules`` (which runs the rules),
+and one module for each format. Needs ``pip install 'aiokafkapy[schema-registry]'``.
 
 Rule: a format's module, and its library, is imported when its first name is asked for.
 """

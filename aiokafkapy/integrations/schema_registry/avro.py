@@ -1,10 +1,12 @@
-"""Avro, over fastavro: serializer and deserializer, of dicts by a schema, or of models that a schema is derived from.
+"""Avro, over fastavro: serializer and deserializer, for dicts with a schema, or for models from which a schema is
+derived.
 
 Owns the reading of schemas with their references, encoding, and resolution of the writer's schema to the reader's.
 Knows no HTTP. Confluent's counterparts are ``KafkaAvroSerializer`` and ``KafkaAvroDeserializer``.
 
 Rules: a schema that is ``bytes`` alone is written without Avro's length, as Confluent's serializers do; data that does
-not fit its schema, by ``avro_checks``, is a SerializationError that names the field and the types, never the value.
+not fit its schema, as ``avro_checks`` finds, is a SerializationError that names the field and the types, never the
+value.
 """
 
 from __future__ import annotations
@@ -44,11 +46,11 @@ T = TypeVar("T")
 
 
 class AvroSerializer(RegistrySerializer[T]):
-    """Writes Avro. ``schema_or_model`` is a schema (a ``Schema``, its text, or a dict), whose data are dicts, or a
-    pydantic model or dataclass, whose schema is derived: see ``avro_schema``. None is for ``use_latest_version``.
+    """Writes Avro. ``schema_or_model`` is a schema (a ``Schema``, its text, or a dict) for dicts, or a pydantic model
+    or dataclass, whose schema is derived: see ``avro_schema``. None is for ``use_latest_version``.
 
-    ``to_dict`` turns an object into data of the schema. ``validate=False`` trusts the data: fastavro writes much that
-    does not fit as something else.
+    ``to_dict`` turns an object into data of the schema. ``validate=False`` trusts the data: fastavro silently changes
+    much data that does not fit.
     """
 
     @overload
@@ -146,8 +148,8 @@ def _writer(parsed: AvroSchema, check: Check | None = None, to_dict: Callable[[A
 class AvroDeserializer(RegistryDeserializer[T], Generic[T]):
     """Reads Avro: dicts as the writer's schema has them, or by a reader's schema, or as a pydantic model or dataclass.
 
-    With a schema or a model of one's own the writer's is resolved to it, by Avro's rules: fields that it does not have
-    are skipped, those that the writer did not have get their defaults.
+    With a reader's schema or model, the writer's is resolved to it, by Avro's rules: fields that only the writer has
+    are skipped, those that only the reader has get their defaults.
     """
 
     @overload
@@ -171,7 +173,7 @@ class AvroDeserializer(RegistryDeserializer[T], Generic[T]):
     ) -> None:
         super().__init__(registry, **options)
         self._from_avro: Callable[[Any], Any] | None = None
-        self._names_records = False  # of unions: a model's may be alike
+        self._names_records = False  # for unions: a model's branches may be alike
         self._reader: Schema | None = None
         if isinstance(schema_or_model, type):
             model = AvroModel(schema_or_model)
@@ -210,7 +212,7 @@ class AvroDeserializer(RegistryDeserializer[T], Generic[T]):
 
         def finish(message: object) -> object:
             if reader is not None and not is_bytes:
-                # Rules are of the schema that has them; the reader's own is another, and is resolved after them.
+                # Rules belong to their own schema; the reader's schema is another, and is resolved after them.
                 message = read(BytesIO(write(message, b"")), parsed, reader)
             return message if from_avro is None else from_avro(message)
 
@@ -230,7 +232,9 @@ class AvroDeserializer(RegistryDeserializer[T], Generic[T]):
 
 
 def _with_types(data: object) -> object:
-    """The data, with the names of a union's records in them, where rules see fields: ``(name, data)`` has none."""
+    """The data, with the names of a union's records inside them, so that rules see fields: ``(name, data)`` has
+    none.
+    """
     if isinstance(data, tuple):
         name, inner = data
         found = _with_types(inner)
@@ -266,7 +270,7 @@ def _schema_of(given: object) -> Schema:
 
 
 def _name_of(schema: Schema) -> str | None:
-    """The full name of a record, enum or fixed; a primitive type's own name, as Confluent's have it."""
+    """The full name of a record, enum or fixed; the name of a primitive type, as in Confluent's serializers."""
     content = json.loads(schema.text)
     if isinstance(content, str):
         return content
@@ -284,7 +288,7 @@ async def _parsed(registry: SchemaRegistryClient, schema: Schema) -> AvroSchema:
 
 
 async def _parsed_with_names(registry: SchemaRegistryClient, schema: Schema) -> tuple[AvroSchema, NamedSchemas]:
-    """The same, and its types that have names."""
+    """As ``_parsed``, with the named types."""
     named: NamedSchemas = {}
     known: set[tuple[str, int]] = set()
     for reference, found in await referenced(registry, schema):
@@ -298,7 +302,7 @@ async def _parsed_with_names(registry: SchemaRegistryClient, schema: Schema) -> 
 def _parse(schema: Schema, named: NamedSchemas) -> AvroSchema:
     try:
         return fastavro.parse_schema(json.loads(schema.text), named_schemas=named)
-    except Exception as error:  # of fastavro's, or of a schema that is not JSON
+    except Exception as error:  # an error of fastavro, or of a schema that is not JSON
         raise ConfigurationError(f"an Avro schema cannot be read: {type(error).__name__}: {error}") from error
 
 
@@ -309,12 +313,12 @@ def _is_bytes(parsed: object) -> bool:
 
 
 def _misfit(parsed: AvroSchema, data: object, error: Exception) -> SerializationError:
-    """Which field fastavro could not write, in types only: its own text has the value."""
+    """The error for a field that fastavro could not write, in types only: its own text has the value."""
     try:
         fastavro_validate(data, parsed, raise_errors=True)
     except ValidationError as found:
         return _error([Misfit(one.field or "the data", one.datum, shown(one.schema)) for one in found.errors])
-    except Exception:  # it has no words for it either
+    except Exception:  # validation has no words for it either
         pass
     return SerializationError(f"it does not fit its Avro schema: {type(error).__name__}")
 

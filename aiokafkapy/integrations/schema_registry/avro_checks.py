@@ -1,15 +1,15 @@
-"""``avro_check``: whether data fits an Avro schema. fastavro writes much that does not fit as other data, silently: 1.7
-as 1, "false" as True, an int that readers cannot read.
+"""``avro_check``: tells whether data fits an Avro schema. fastavro silently writes much data that does not fit as
+other data: 1.7 as 1, "false" as True, an int that readers cannot read.
 
-Owns the rules of what fits, made into functions once for a schema, so that a record costs little. Knows fastavro's
-parsed schemas. Confluent's serializers have none in Python; Java's objects have their types.
+Owns the rules of fitting, compiled into functions once per schema, so that a record costs little. Knows fastavro's
+parsed schemas. Confluent's serializers have no such checks in Python; Java's objects have their types.
 
 Rules:
 
-- What is refused would be written as something else than it is, or as what readers cannot read. What fastavro writes as
-  it is meant is taken: numbers of numpy, a set as an array, a raw int of a date, a type of the user's own.
+- A refused value would be written as another value, or unreadably. A value that fastavro writes as intended is taken:
+  numbers of numpy, a set as an array, a raw int of a date, a user's own type.
 - A value that would lose a part is refused: a time of day in a ``date``, a zone in a ``time``.
-- A field that is missing has its default, or null if it may be null; fields that the schema lacks are left out.
+- A missing field has its default, or null if it may be null; fields that the schema lacks are left out.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _MIDNIGHT: Final = time()
 
 
 def avro_check(parsed: AvroSchema, named: Mapping[str, AvroSchema]) -> Check:
-    """The check of a parsed schema; ``named`` are its types that have names."""
+    """The check of a parsed schema; ``named`` are its named types."""
     return _Checks(named).of(parsed, "the data")
 
 
 def shown(schema: object) -> str:
-    """The schema in a word."""
+    """A word for the schema."""
     if isinstance(schema, dict):
         return str(schema.get("logicalType") or schema.get("name") or schema.get("type"))
     if isinstance(schema, list):
@@ -62,7 +62,7 @@ def shown(schema: object) -> str:
 
 
 class _Checks:
-    """Of one schema: the fields of a record are made once, also of one that contains itself."""
+    """Makes the checks of one schema: a record's fields are made once, even if it contains itself."""
 
     def __init__(self, named: Mapping[str, AvroSchema]) -> None:
         self._named = named
@@ -81,7 +81,7 @@ class _Checks:
             return self._plain(kind, schema, place, shown(schema))
         if f"{kind}-{logical}" == "string-uuid":
             return _plain_check(place, "uuid", _is_uuid)
-        if logical not in _LOGICAL or not str(prepare.__module__).startswith("fastavro"):  # the user's own
+        if logical not in _LOGICAL or not str(prepare.__module__).startswith("fastavro"):  # the user's own type
             check = self._plain(kind, schema, place, shown(schema))
             return lambda data: check(prepare(data, schema))
         accepts, words = _LOGICAL[logical]
@@ -89,7 +89,7 @@ class _Checks:
         return lambda data: None if accepts(data) else check(data)
 
     def _plain(self, kind: str, schema: AvroSchema, place: str, expected: str) -> Check:
-        """Without regard to a logical type."""
+        """The check without regard to a logical type."""
         if kind in ("record", "error"):
             return self._record(schema, place)
         if kind == "array":
@@ -123,7 +123,7 @@ class _Checks:
             for field, default, check_field in fields:
                 value = data.get(field, default)
                 misfit = check_field(value)
-                # A schema writes a default in its own way, as bytes in text.
+                # A schema has its own form of defaults, such as bytes as text.
                 if misfit is not None and (default is None or value is not default):
                     return misfit
             return None
@@ -131,13 +131,13 @@ class _Checks:
         return check
 
     def _union(self, schema: AvroSchema, place: str) -> Check:
-        """Of data with the name of a branch, ``(name, data)`` or ``-type``, that one alone is asked."""
+        """For data with the name of a branch, ``(name, data)`` or ``-type``, only that branch is checked."""
         checks = [self.of(one, place) for one in schema]
         by_name = dict(zip(map(_name_of, schema), checks, strict=True))
         expected = shown(schema)
         kinds = [one.get("logicalType") if isinstance(one, dict) else None for one in schema]
         at_date = kinds.index("date") if "date" in kinds else len(kinds)
-        # fastavro takes the first branch that may be meant, and a datetime is a date too.
+        # fastavro takes the first possible branch, and a datetime is also a date.
         loses_time = any("timestamp" in str(one) for one in kinds[at_date:])
 
         def check(data: object) -> Misfit | None:
@@ -268,4 +268,4 @@ _LOGICAL: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     "local-timestamp-micros": (_is_local_moment, _NO_ZONE),
     "decimal": (_is_decimal, ""),
 }
-"""What fastavro takes beside the type that is written."""
+"""The types that fastavro takes besides the written one."""

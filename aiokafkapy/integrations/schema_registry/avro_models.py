@@ -1,6 +1,5 @@
-"""An Avro schema for a pydantic model or a dataclass, and the way of its values there and back.
-
-Owns the table of types below and nothing of registries. Confluent has no counterpart in Python.
+"""An Avro schema for a pydantic model or a dataclass, and the conversion of its values there and back. Owns the table
+of types below, and knows no registry. Confluent has no counterpart in Python.
 
 =============================================  =====================================================
 Python                                         Avro
@@ -17,11 +16,11 @@ a union                                        union; the branch of the default 
 =============================================  =====================================================
 
 Rules: a type that is not in the table is a ConfigurationError that names model and field, at once and not with a
-record, and so is a model whose data is not its fields'; excluded fields are left out, computed ones are fields; a
-field's name is its serialization alias, if it has one; a default that Avro can write is the field's default there; a
-union whose branches have a value in common, as date and str, is refused, but models are told apart by their classes; a
-namespace is that of the class, or of the one around; an int is 64 bits, and a larger one is the record's error; a
-datetime comes back in UTC, to the microsecond.
+record, and so is a model whose data has other parts than its fields; excluded fields are left out, computed ones are
+fields; a field's name is its serialization alias, if it has one; a default that Avro can write is the field's default
+there; a union whose branches have a value in common, as date and str, is refused, except for models, which their
+classes distinguish; a namespace is the class's, or the enclosing one's; an int has 64 bits, and a larger one is the
+record's error; a datetime comes back in UTC, to the microsecond.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ _LARGEST: Final = sys.float_info.max
 def avro_schema(model: type, *, namespace: str | None = None) -> dict[str, Any]:
     """The Avro schema of a pydantic model or a dataclass. Raises ConfigurationError for a type that Avro lacks.
 
-    The namespace is the model's class attribute ``__avro_namespace__`` unless it is given.
+    The namespace is the model's class attribute ``__avro_namespace__`` unless one is given.
     """
     return AvroModel(model, namespace=namespace).schema
 
@@ -81,7 +80,7 @@ class AvroModel:
     def __init__(self, model: type, *, namespace: str | None = None) -> None:
         _check_model(model)
         deriver = _Deriver(namespace)
-        schema: Any = deriver.record(model)  # written out: it is the first
+        schema: Any = deriver.record(model)  # written out: it comes first
         self.schema: Final[dict[str, Any]] = schema
         self._model = model
         self._adapter: TypeAdapter[Any] = TypeAdapter(model)
@@ -89,13 +88,12 @@ class AvroModel:
 
     @property
     def has_choice(self) -> bool:
-        """Whether a union has several records: ``from_avro`` needs to be told which one is meant, as (name, data)."""
+        """True if a union has several records: ``from_avro`` then needs the name of the record, as (name, data)."""
         return self._branches is not None
 
     def to_avro(self, instance: object) -> object:
-        """The instance as dicts, lists and plain values. One that is of another type than its field is for
-        ``avro_checks`` to refuse: pydantic's warning would have the value. Raises SerializationError for an instance of
-        another class.
+        """The instance as dicts, lists and plain values. ``avro_checks`` refuses a value of another type than its
+        field: pydantic's warning would contain it. Raises SerializationError for an instance of another class.
         """
         if not isinstance(instance, self._model):
             raise SerializationError(f"it is a {type(instance).__name__}, not a {self._model.__name__}")
@@ -112,13 +110,13 @@ class AvroModel:
 
 
 class _Deriver:
-    """One schema: a record is written out where it comes first, and named where it comes again."""
+    """Makes one schema: a record is written out at its first occurrence, and named at later ones."""
 
     def __init__(self, namespace: str | None) -> None:
         self._given = namespace
-        self._namespace = namespace or ""  # of the record around
-        self._full_names: dict[type, str] = {}  # of those already written
-        self.chosen: dict[type, str] = {}  # models that are in a union with others, with their full names
+        self._namespace = namespace or ""  # of the enclosing record
+        self._full_names: dict[type, str] = {}  # of the records already written
+        self.chosen: dict[type, str] = {}  # models in a union with others, with their full names
 
     def record(self, model: type) -> str | JsonObject:
         known = self._full_names.get(model)
@@ -148,7 +146,7 @@ class _Deriver:
         branches = schema if isinstance(schema, list) else [schema]
         for branch in branches:
             if branch == "double" and "long" in branches:
-                continue  # it would have to be the first, and get the whole numbers
+                continue  # its branch would have to be the first, and get the whole numbers
             written = _default_of(branch, default)
             if written is not _NO_DEFAULT:
                 if isinstance(schema, list):
@@ -196,12 +194,12 @@ class _Deriver:
                 f"{place}: a union in Avro has each kind of type once, and no value may fit two of them: {kinds!r}"
             )
         self._note_records(distinct)
-        # A whole number is not a double where it may be a long: a double lacks some of its digits.
+        # A whole number that may be a long is not a double, which lacks some of its digits.
         distinct.sort(key=lambda one: one == "double")
         return distinct if len(distinct) > 1 else distinct[0]
 
     def _is_ambiguous(self, branches: Sequence[JsonValue]) -> bool:
-        """Whether a value of one branch may be taken for another's: Avro's data does not name the branch."""
+        """True if a value of one branch may be taken for another's: Avro's data does not name the branch."""
         found: set[str] = set()
         symbols: list[object] = []
         types_of = {name: kind for kind, name in self._full_names.items()}
@@ -233,7 +231,7 @@ class _Deriver:
         symbols = [member.value for member in kind]
         if not symbols or not all(isinstance(one, str) and _NAME.fullmatch(one) for one in symbols):
             raise ConfigurationError(
-                f"{place}: the values of {kind.__name__} are no symbols of Avro: letters, digits and _"
+                f"{place}: the values of {kind.__name__} are not symbols of Avro: letters, digits and _"
             )
         known = self._full_names.get(kind)
         if known is not None:
@@ -262,9 +260,8 @@ class _Deriver:
 
 
 class _Branches:
-    """Tells fastavro which record of a union a model's instance is, and pydantic which model a record is.
-
-    Both would guess by the fields, which two models may have in common.
+    """Tells fastavro which record of a union a model's instance is, and pydantic which model a record is. Both would
+    guess by the fields, which two models may share.
     """
 
     def __init__(self, chosen: Mapping[type, str]) -> None:
@@ -289,7 +286,7 @@ class _Branches:
         return dumped
 
     def instances(self, data: object) -> object:
-        """The data, with instances for the records that are named."""
+        """The data, with instances for the named records."""
         if isinstance(data, tuple):
             name, inner = data[0], self.instances(data[1])
             return self._adapters[name].validate_python(inner) if name in self._adapters else inner
@@ -339,7 +336,7 @@ def _fields(model: Any) -> list[tuple[str, object, Sequence[object], object]]:
         return found
     try:
         hints = get_type_hints(model, include_extras=True)
-    except Exception as error:  # of a name that is not defined, say
+    except Exception as error:  # an undefined name, say
         raise ConfigurationError(f"the types of {model.__qualname__} cannot be read: {error}") from error
     for one in dataclasses.fields(model):
         default = one.default if one.default is not dataclasses.MISSING else _NO_DEFAULT
@@ -360,7 +357,7 @@ def _attributes(model: Any) -> Mapping[str, str]:
 
 def _checked_name(name: str, place: str) -> str:
     if not _NAME.fullmatch(name):
-        raise ConfigurationError(f"{place}: {name!r} is no name in Avro: letters, digits and _, not first a digit")
+        raise ConfigurationError(f"{place}: {name!r} is not a name in Avro: letters, digits and _, not first a digit")
     return name
 
 
@@ -384,7 +381,7 @@ def _decimal(place: str, metadata: Sequence[object]) -> JsonObject:
 
 
 def _branch_name(branch: JsonValue) -> str:
-    """The identity of a union's branch, which may be in it once: a type, or a named type's name."""
+    """The identity of a union's branch, which may occur once: a type, or a named type's name."""
     if isinstance(branch, dict):
         return _full_name(branch) or str(branch["type"])
     return str(branch)
@@ -397,7 +394,7 @@ def _full_name(branch: JsonValue) -> str:
 
 
 def _default_of(branch: JsonValue, default: object) -> Any:
-    """The default as JSON, where the branch can have it."""
+    """The default as JSON, if the branch can have it."""
     plain = _plain(default)
     kind = str(branch["type"] if isinstance(branch, dict) else branch)
     symbols = branch.get("symbols") if isinstance(branch, dict) else None
@@ -418,7 +415,7 @@ def _default_of(branch: JsonValue, default: object) -> Any:
 
 
 def _plain(value: object) -> object:
-    """The value as fastavro takes it: enums are their values, all sequences lists."""
+    """The value as fastavro takes it: enums as their values, all sequences as lists."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, dict):

@@ -1,9 +1,10 @@
-"""What is asked for once and remembered: questions under way, and the most recently used answers.
+"""Single flight and a cache: the questions under way, and the most recently used answers.
 
-Owns single flight and a bounded cache; knows no registry. Kafka has no counterpart.
+Owns both, and the cache's bound; knows no registry. Kafka has no counterpart.
 
-Rules: a question runs in a task of its own, so a caller that is cancelled takes no other's answer away; it ends by the
-time-outs of the registry's transport, or by ``close()``. Its failure is raised to all who wait, and not remembered.
+Rules: a question runs in a separate task, so a cancelled caller does not cancel other callers' answer; it ends by the
+time-outs of the registry's transport, or by ``close()``. Its failure is raised to all waiting callers, and not
+remembered.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class SingleFlight:
         self._flights: dict[Hashable, asyncio.Task[Any]] = {}
 
     def begin(self, key: Hashable, ask: Callable[[], Awaitable[T]]) -> asyncio.Task[T]:
-        """The question that is under way for this key on the running loop, or a new one."""
+        """The question under way for this key on the running loop, or a new one."""
         flight = self._flights.get(key)
         # A task of a loop that was stopped and not closed never gets its answer.
         if flight is None or flight.get_loop() is not asyncio.get_running_loop():
@@ -37,9 +38,9 @@ class SingleFlight:
         return flight
 
     async def once(self, key: Hashable, ask: Callable[[], Awaitable[T]]) -> T:
-        """The answer of the question that is under way, or of a new one."""
+        """The answer of the question under way, or of a new one."""
         flight = self.begin(key, ask)
-        # Shielded: the others wait for it too. Where all of them are cancelled it ends by its time-out.
+        # Shielded: other callers wait for it too. If all of them are cancelled, it ends by its time-out.
         try:
             result: T = await asyncio.shield(flight)
         except asyncio.CancelledError:
@@ -61,7 +62,7 @@ class SingleFlight:
         if self._flights.get(key) is flight:
             del self._flights[key]
         if not flight.cancelled():
-            flight.exception()  # looked at, though every caller may be cancelled
+            flight.exception()  # retrieved here, for every caller may be cancelled
 
 
 class RecentCache(Generic[T]):
@@ -75,14 +76,14 @@ class RecentCache(Generic[T]):
         return len(self._entries)
 
     def get(self, key: Hashable) -> T | None:
-        """An entry, which was used now."""
+        """An entry, which counts as used now."""
         found = self._entries.get(key)
         if found is not None:
             self._entries.move_to_end(key)
         return found
 
     def put(self, key: Hashable, value: T) -> None:
-        """Keep an entry; the one that was not used for longest goes when there are too many."""
+        """Keep an entry; the least recently used one goes when there are too many."""
         self._entries[key] = value
         self._entries.move_to_end(key)
         while len(self._entries) > self._limit:
@@ -95,7 +96,7 @@ class RecentCache(Generic[T]):
 
 
 def is_cancelling() -> bool:
-    """Whether the running task is being cancelled. Where not, a CancelledError is of the code that it called."""
+    """True if the running task is being cancelled. Otherwise a CancelledError comes from the code that it called."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

@@ -1,14 +1,13 @@
-"""``SchemaRegistryClient``: schemas by id and subject, remembered, and each asked for once.
-
-Owns the calls of the REST API that producers and readers need, and what is remembered: however many records wait for a
-schema, there is one request for it. Knows no format of data. Confluent's counterpart has the same name.
+"""``SchemaRegistryClient``: schemas by id and subject, cached, each requested once. Owns the calls of the REST API
+that producers and readers need, and the caches: however many records wait for a schema, there is one request for it.
+Knows no format of data. Confluent's counterpart has the same name.
 
 Rules:
 
 - Immutable answers are cached for good (a schema of an id, the id of a schema under a subject); the latest version
   of a subject for ``latest_cache_ttl_ms``; a failure not at all. Caches are bounded.
-- A caller that is cancelled takes no other's answer away; ``close()`` ends the requests that nobody waits for.
-- It is made anywhere and belongs to the event loop of its first question.
+- A cancelled caller does not cancel other callers' answer; ``close()`` ends the requests without callers.
+- It may be made anywhere, and belongs to the event loop of its first question.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ CompatibilityLevel = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Compatibility:
-    """Whether a schema fits a subject, and the registry's reasons if not, which name the fields."""
+    """The result of a compatibility check, and the registry's reasons against it, which name the fields."""
 
     is_compatible: bool
     problems: tuple[str, ...] = ()
@@ -71,7 +70,7 @@ class SchemaRegistryClient:
 
     @property
     def requests(self) -> int:
-        """HTTP requests so far, with all attempts."""
+        """HTTP requests so far, all attempts included."""
         return self._transport.requests
 
     async def __aenter__(self) -> Self:
@@ -90,18 +89,19 @@ class SchemaRegistryClient:
     # schemas
 
     async def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
-        """Register a schema under a subject; one that is there already keeps its id.
-
-        Raises IncompatibleSchemaError with the fields that break the subject's compatibility, InvalidSchemaError.
+        """Register a schema under a subject; a registered one keeps its id. Raises IncompatibleSchemaError with the
+        fields that break the subject's compatibility, and InvalidSchemaError.
         """
         return await self._identified("register", subject, schema, normalize=normalize)
 
     async def lookup(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
-        """The id and version of a schema that is registered. Raises SubjectNotFoundError, SchemaNotFoundError."""
+        """The id and version of a registered schema. Raises SubjectNotFoundError, SchemaNotFoundError."""
         return await self._identified("lookup", subject, schema, normalize=normalize)
 
     async def schema_by_id(self, schema_id: int, *, format: str | None = None) -> RegisteredSchema:  # noqa: A002
-        """The schema of an id. ``format="serialized"`` gives Protobuf's as a file descriptor. SchemaNotFoundError."""
+        """The schema of an id. ``format="serialized"`` gives Protobuf's as a file descriptor. Raises
+        SchemaNotFoundError.
+        """
         path = f"schemas/ids/{schema_id}"
         return await self._by_number(path, schema_id, format)
 
@@ -114,7 +114,7 @@ class SchemaRegistryClient:
         return (await self.latest_with_rest(subject))[0]
 
     async def latest_with_rest(self, subject: str) -> tuple[RegisteredSchema, float]:
-        """The same, and for how many seconds more it is believed."""
+        """As ``latest``, with the seconds for which it stays valid."""
         loop = asyncio.get_running_loop()
         known = self._latest.get(subject)
         if known is None or loop.time() >= known[0]:
@@ -136,7 +136,9 @@ class SchemaRegistryClient:
         format: str | None = None,  # noqa: A002
         deleted: bool = False,
     ) -> RegisteredSchema:
-        """A version of a subject, a ``deleted`` one if asked for. Raises SubjectNotFoundError, VersionNotFoundError."""
+        """A version of a subject, with ``deleted`` also a deleted one. Raises SubjectNotFoundError,
+        VersionNotFoundError.
+        """
         key = ("version", subject, version, format, deleted)
         known = self._versions.get(key)
         if known is not None:
@@ -156,13 +158,13 @@ class SchemaRegistryClient:
         return _strings(await self.ask("GET", "subjects", "listing the subjects"))
 
     async def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
-        """The numbers of a subject's versions, with those that are ``deleted`` if asked for. SubjectNotFoundError."""
+        """The numbers of a subject's versions, with ``deleted`` also of deleted ones. Raises SubjectNotFoundError."""
         doing = f"listing the versions of subject {subject!r}"
         query = {"deleted": "true"} if deleted else None
         return _numbers(await self.ask("GET", f"{_path(subject)}/versions", doing, query=query, subject=subject))
 
     async def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
-        """Delete a subject; returns its versions. ``permanent`` is for one that was deleted before."""
+        """Delete a subject; returns its versions. ``permanent`` is for a subject that was deleted before."""
         doing = f"deleting subject {subject!r}"
         query = {"permanent": "true"} if permanent else None
         self._forget(subject)
@@ -190,7 +192,9 @@ class SchemaRegistryClient:
     async def check_compatibility(
         self, subject: str, schema: Schema, *, version: int | Literal["latest", "all"] = "all"
     ) -> Compatibility:
-        """Whether a schema could be registered: against the versions that the subject's level asks for, or one."""
+        """Check whether a schema could be registered: against the versions that the subject's level asks for,
+        or one.
+        """
         path = f"compatibility/{_path(subject)}/versions" + ("" if version == "all" else f"/{version}")
         doing = f"checking a schema's compatibility with subject {subject!r}"
         body = schema.to_json()
@@ -198,12 +202,11 @@ class SchemaRegistryClient:
         problems = told.get("messages") if isinstance(told, dict) else None
         return Compatibility(bool(_field(told, "is_compatible")), tuple(_strings(problems or [])))
 
-    # for the rules, whose keys are at the same place
+    # for the rules, whose keys are in the same service
 
     async def ask(self, method: str, path: str, doing: str, **about: Unpack[About]) -> JsonValue:
-        """The JSON of an answer to any question of the REST API; ``doing`` says it in words. Remembers nothing.
-
-        Each call has a request of its own, which ``close()`` ends too. Raises SchemaRegistryError.
+        """The JSON of an answer to any question of the REST API; ``doing`` describes it in words. The answer is not
+        cached. Each call makes a separate request, which ``close()`` ends too. Raises SchemaRegistryError.
         """
         return await self._flights.once(object(), lambda: self._ask(method, path, doing, **about))
 
@@ -235,7 +238,7 @@ class SchemaRegistryClient:
         return RegisteredSchema(_number(told, "id"), contracted, subject, *_version_and_guid(told))
 
     async def _with_reasons(self, error: IncompatibleSchemaError, subject: str, schema: Schema) -> SchemaRegistryError:
-        """The refusal, with the registry's reason for each field where it gives one."""
+        """The refusal, with the registry's reasons for fields, if it gives any."""
         try:
             found = await self.check_compatibility(subject, schema)
         except SchemaRegistryError:
@@ -308,7 +311,7 @@ def _config_path(subject: str | None) -> tuple[str, str]:
 
 def _object(told: JsonValue) -> JsonObject:
     if not isinstance(told, dict):
-        raise SchemaRegistryError("the registry's answer is no object: is it a schema registry?")
+        raise SchemaRegistryError("the registry's answer is not an object: is it a schema registry?")
     return told
 
 
@@ -331,7 +334,7 @@ def _numbers(told: JsonValue) -> list[int]:
 
 def _strings(told: JsonValue) -> list[str]:
     if not isinstance(told, list):
-        raise SchemaRegistryError("the registry's answer is no list: is it a schema registry?")
+        raise SchemaRegistryError("the registry's answer is not a list: is it a schema registry?")
     return [str(one) for one in told]
 
 
@@ -353,7 +356,7 @@ def _schema_of(told: JsonObject) -> Schema:
     try:
         return Schema.from_json(told)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise SchemaRegistryError(f"the registry's answer is no schema: {type(error).__name__}: {error}") from error
+        raise SchemaRegistryError(f"the registry's answer is not a schema: {type(error).__name__}: {error}") from error
 
 
 def _with_contract_of(schema: Schema, told: JsonObject) -> Schema:

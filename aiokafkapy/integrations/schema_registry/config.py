@@ -1,10 +1,10 @@
-"""How a schema registry is reached: ``RegistryConfig``, its options checked when they are given.
+"""The options of a connection to a schema registry: ``RegistryConfig``, which checks them when they are given.
 
-Owns names, defaults and checks; TLS's options have the producer's names and rules. Confluent's counterparts are the
-options ``schema.registry.url``, ``basic.auth.user.info``, ``bearer.auth.token`` and ``schema.registry.ssl.*``.
+Owns names, defaults and checks; the options of TLS have the producer's names and rules. Confluent's counterparts are
+the options ``schema.registry.url``, ``basic.auth.user.info``, ``bearer.auth.token`` and ``schema.registry.ssl.*``.
 
-Rules: a wrong option is a ConfigurationError that gives the valid form; secrets are shown nowhere, not by ``repr``
-either; user and password in a URL are taken out of it at once.
+Rules: a wrong option is a ConfigurationError that gives the valid form; secrets are never shown, not even by ``repr``;
+user and password in a URL are taken out of it at once.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ..http_headers import HEADER_NAME
 __all__ = ["RegistryConfig", "RegistryOptions", "TokenProvider", "make_config"]
 
 TokenProvider: TypeAlias = Callable[[], str | Awaitable[str]]
-"""Gives the bearer token of a request; called for each one, so it should remember a token as long as that is good.
-
-It has ``request_timeout_ms``. After an OSError or TimeoutError it is called again."""
+"""Gives the bearer token of a request; called for each request, so it should cache a valid token. It has
+``request_timeout_ms``. After an OSError or TimeoutError it is called again.
+"""
 
 _USER_INFO: Final = "basic_auth_user_info"
 
@@ -127,10 +127,10 @@ class RegistryConfig(BaseModel):
     @field_validator("http_headers")
     @classmethod
     def _check_headers(cls, given: dict[str, str]) -> dict[str, str]:
-        # httpx would refuse them with each request, and show the value.
+        # httpx would refuse them at each request, and show the value.
         for name, value in given.items():
             if not HEADER_NAME.fullmatch(name):
-                raise ValueError(f"{name!r} is no name of an HTTP header")
+                raise ValueError(f"{name!r} is not the name of an HTTP header")
             if not (value.isascii() and value.isprintable()) or value != value.strip():
                 raise ValueError(f"the value of {name} is not printable ASCII without blanks or line breaks around it")
         return given
@@ -147,7 +147,7 @@ class RegistryConfig(BaseModel):
 def make_config(
     url: str | Sequence[str] | None, config: RegistryConfig | None, options: RegistryOptions
 ) -> RegistryConfig:
-    """A ready configuration, or one made of the arguments. Raises ConfigurationError, which shows no secret."""
+    """The ready configuration, or one made of the arguments. Raises ConfigurationError, which shows no secret."""
     if config is not None:
         return complete_config(RegistryConfig, config, options if url is None else ("url", *options))
     try:
@@ -158,7 +158,7 @@ def make_config(
 
 
 def _plain_url(text: str) -> tuple[str, str | None]:
-    """The URL without its credentials, and those."""
+    """The URL without its credentials, and the credentials."""
     try:
         parts = urlsplit(text)
         port = parts.port

@@ -1,10 +1,10 @@
-"""Data contracts as a registry has them: the rules and the metadata of a schema, plain values.
+"""The data contracts of a registry: the rules and the metadata of a schema, as plain values.
 
 Confluent's counterparts are ``Rule``, ``RuleSet`` and ``Metadata`` of the REST API's entities. The executors of rules
 are in ``rules``; here are only their definitions.
 
-Rules: values are hashable, for a schema with its contract is the key of caches; other fields of a registry's answer are
-not kept; a rule of a kind or mode that is not Confluent's is an error where it is read, with the value.
+Rules: values are hashable, for a schema with its contract is a cache key; other fields of a registry's answer are not
+kept; a rule with a kind or mode that is not Confluent's is an error when it is read, with the value.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class Rule:
     disabled: bool = False
 
     def runs_in(self, mode: RunMode) -> bool:
-        """Whether it is run in this mode."""
+        """True if it is run in this mode."""
         return not self.disabled and mode in _BOTH.get(self.mode, (self.mode,))
 
     def action(self, mode: RunMode, *, is_success: bool) -> str:
-        """The action after it; ``NONE`` after a success and ``ERROR`` after a failure unless it says otherwise."""
+        """The action after the rule; by default ``NONE`` after a success and ``ERROR`` after a failure."""
         said = self.on_success if is_success else self.on_failure
         if not said:
             return "NONE" if is_success else "ERROR"
@@ -61,7 +61,7 @@ class Rule:
         return said.strip()
 
     def to_json(self) -> dict[str, JsonLike]:
-        """As the REST API writes it."""
+        """The form of the REST API."""
         body: dict[str, JsonLike] = {"name": self.name, "kind": self.kind, "mode": self.mode, "type": self.type}
         optional: dict[str, JsonLike] = {
             "doc": self.doc,
@@ -75,7 +75,7 @@ class Rule:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Rule:
-        """Read one of the REST API's. Raises TypeError, ValueError, AttributeError."""
+        """Read the form of the REST API. Raises TypeError, ValueError, AttributeError."""
         kind: Any = body.get("kind") or "TRANSFORM"
         mode: Any = body.get("mode") or "WRITE"
         if kind not in get_args(RuleKind) or mode not in get_args(RuleMode):
@@ -97,9 +97,8 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """The rules of a schema: of its data, of their bytes, and of the way from one version to the next.
-
-    ``enable_at`` names where they are run; they are run here when it is None, ``ALL`` or ``CLIENT``.
+    """The rules of a schema: for its data, for their bytes, and for migrations between versions. ``enable_at`` names
+    the place where they run; they run here if it is None, ``ALL`` or ``CLIENT``.
     """
 
     domain_rules: tuple[Rule, ...] = ()
@@ -126,7 +125,7 @@ class RuleSet:
         return tuple(reversed(chosen) if mode in ("READ", "DOWNGRADE") else chosen)
 
     def to_json(self) -> dict[str, JsonLike]:
-        """As the REST API writes it."""
+        """The form of the REST API."""
         body: dict[str, JsonLike] = {
             "domainRules": [rule.to_json() for rule in self.domain_rules],
             "migrationRules": [rule.to_json() for rule in self.migration_rules],
@@ -139,7 +138,7 @@ class RuleSet:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> RuleSet:
-        """Read one of the REST API's. Raises TypeError, ValueError, AttributeError."""
+        """Read the form of the REST API. Raises TypeError, ValueError, AttributeError."""
         domain, migration, encoding = (
             tuple(Rule.from_json(one) for one in body.get(name) or ())
             for name in ("domainRules", "migrationRules", "encodingRules")
@@ -158,7 +157,7 @@ class Metadata:
     sensitive: frozenset[str] = frozenset()
 
     def to_json(self) -> dict[str, JsonLike]:
-        """As the REST API writes it."""
+        """The form of the REST API."""
         body: dict[str, JsonLike] = {}
         if self.tags:
             body["tags"] = {pattern: sorted(names) for pattern, names in self.tags}
@@ -170,7 +169,7 @@ class Metadata:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Metadata:
-        """Read one of the REST API's. Raises TypeError, AttributeError."""
+        """Read the form of the REST API. Raises TypeError, AttributeError."""
         tags = tuple((str(pattern), frozenset(map(str, names))) for pattern, names in (body.get("tags") or {}).items())
         return cls(tags, _pairs(body.get("properties")), frozenset(map(str, body.get("sensitive") or ())))
 

@@ -1,13 +1,13 @@
 """The part that the deserializers of all formats share: a record's writer schema.
 
-Owns the way from a record's bytes and headers to its writer's schema, and the decoders that are remembered for each.
+Owns the way from a record's bytes and headers to its writer's schema, and the cached decoders.
 A format adds a ``Decoder``. Confluent's counterpart is ``AbstractKafkaSchemaSerDe``.
 
-Rules: None stays None (a tombstone); the id of a header comes before that of the first bytes, as in Confluent's; bytes
-that cannot be read are a ``DeserializationError`` that shows none of them. The rules for readers of the writer's schema
-are run, or of the subject's newest with ``use_latest_version``, after its migrations; a schema without rules costs
-nothing of it. What is not known yet is asked for once, for all records that wait. While no registry answers, the
-version that was the newest stays in use.
+Rules: None stays None (a tombstone); the id in a header counts before the id in the first bytes, as in Confluent's;
+bytes that cannot be read are a ``DeserializationError`` that shows none of them. The writer's schema's rules for
+readers are run, or, with ``use_latest_version``, those of the subject's newest schema after its migrations; a schema
+without rules costs nothing extra. An unknown schema is requested once, for all waiting records. While no registry
+answers, the last known newest version stays in use.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ Decoder: TypeAlias = Callable[[bytes], Any]
 
 _MAX_DECODERS: Final = 1_000
 _MAX_KEYS: Final = 100
-"""Keys that one message may need, each of a version of its own."""
+"""The most keys that one message may need, each of a separate version."""
 _RULE_NAME: Final = "__rule.name"
-"""The header of a dead letter that names the rule which refused it."""
+"""The header of a dead letter that names the refusing rule."""
 
 
 class DeserializerOptions(TypedDict, total=False):
@@ -58,12 +58,12 @@ class DeserializerOptions(TypedDict, total=False):
 
 
 class ReadForm(NamedTuple):
-    """A format's way of reading in steps, between which rules are run."""
+    """A format's reader in steps, between which rules are run."""
 
     read: Callable[[bytes], object]
-    """The message as the schema has it whose rules are run."""
+    """The message in the form of the schema whose rules are run."""
     read_as_written: Callable[[bytes], object]
-    """The message as its writer had it, for migrations."""
+    """The message in its writer's form, for migrations."""
     walk: Walk
     finish: Callable[[Any], Any]
     """The data after the rules."""
@@ -71,7 +71,7 @@ class ReadForm(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _RuledDecoder:
-    """Reads bytes in steps. ``expires`` is when it has to be recreated."""
+    """Reads bytes in steps. ``expires`` is the time at which it has to be recreated."""
 
     form: ReadForm
     for_bytes: RuleRun
@@ -101,7 +101,7 @@ class RegistryDeserializer(ABC, Generic[T_co]):
 
     ``await deserializer(data, headers)``, or ``await deserializer.of(record)``. ``is_key`` for the keys of records.
     ``use_latest_version`` migrates data of older and newer versions to the subject's newest, by its migration rules.
-    ``rules`` says how rules of data contracts are run; ``ignore_rules`` runs none.
+    ``rules`` runs the rules of data contracts; ``ignore_rules`` runs none.
     """
 
     wants_topic: bool = True
@@ -114,10 +114,10 @@ class RegistryDeserializer(ABC, Generic[T_co]):
         self._uses_latest = options.get("use_latest_version", False)
         self._ignores_rules = options.get("ignore_rules", False)
         self._rules = options.get("rules") or SchemaRules()
-        # Of a schema; where rules are run, of a topic too
+        # By schema; if rules are run, also by topic
         self._decoders: RecentCache[Decoder | _RuledDecoder] = RecentCache(_MAX_DECODERS)
         self._names: RecentCache[tuple[str | None]] = RecentCache(_MAX_DECODERS)
-        # The newest version of a subject, and until when it is believed
+        # The newest version of a subject, and the time until which it is valid
         self._latest: dict[str, tuple[float, RegisteredSchema]] = {}
         self._questions = SingleFlight()
 
@@ -128,7 +128,7 @@ class RegistryDeserializer(ABC, Generic[T_co]):
         *,
         topic: str | None = None,
     ) -> T_co | None:
-        """The data of a key or value; None for None. ``topic`` is needed where the schema has rules for readers.
+        """The data of a key or value; None for None. ``topic`` is needed if the schema has rules for readers.
 
         Raises WireFormatError, SchemaRegistryError, DeserializationError.
         """
@@ -147,12 +147,12 @@ class RegistryDeserializer(ABC, Generic[T_co]):
         except RuleFailedError as error:
             self._refuse(topic, data, headers, error)
             raise DeserializationError(self._about(found, str(error))) from error
-        except SerializationError as error:  # of the check against the writer's schema: it names field and rule
+        except SerializationError as error:  # from the check against the writer's schema: it names field and rule
             raise DeserializationError(self._about(found, str(error))) from None
         except KafkaError:
             raise
         except Exception as error:
-            # The cause's own text may have the data in it.
+            # The cause's own text may contain the data.
             raise DeserializationError(self._about(found, type(error).__name__)) from error
         return decoded
 
@@ -164,22 +164,22 @@ class RegistryDeserializer(ABC, Generic[T_co]):
 
     @abstractmethod
     async def _decoder_for(self, registered: RegisteredSchema, path: tuple[int, ...]) -> Decoder:
-        """The reader of data of this writer's schema. Raises DeserializationError for one of another format."""
+        """The reader of data of this writer's schema. Raises DeserializationError for a schema of another format."""
 
     @abstractmethod
     async def _read_form(self, writer: RegisteredSchema, target: RegisteredSchema, path: tuple[int, ...]) -> ReadForm:
-        """The same in steps. ``target`` has the rules: the writer's schema, or the subject's newest."""
+        """As ``_decoder_for``, in steps. ``target`` has the rules: the writer's schema, or the subject's newest."""
 
     @abstractmethod
     async def _name_in(self, registered: RegisteredSchema, path: tuple[int, ...]) -> str | None:
         """The name of the schema's type, for subjects that have it."""
 
     def _path_and_payload(self, found: SchemaId, rest: memoryview) -> tuple[tuple[int, ...], memoryview]:
-        """The path to the message's type, which Protobuf alone has, and the data."""
+        """The path to the message's type, which only Protobuf has, and the data."""
         return (), rest
 
     _format: str | None = None
-    """The form in which the registry is asked for a schema."""
+    """The form of a schema that is requested from the registry."""
 
     # internals
 
@@ -239,7 +239,7 @@ class RegistryDeserializer(ABC, Generic[T_co]):
 
     async def _subject(self, topic: str, found: SchemaId, writer: RegisteredSchema, path: tuple[int, ...]) -> str:
         name = None
-        if self._subject_of is not topic_name_strategy:  # the others have a use for it
+        if self._subject_of is not topic_name_strategy:  # other records can use it
             known = self._names.get((found.name, path))
             if known is None:
                 known = (await self._name_in(writer, path),)
@@ -258,7 +258,7 @@ class RegistryDeserializer(ABC, Generic[T_co]):
         path: tuple[int, ...],
         topic: str | None,
     ) -> _RuledDecoder | None:
-        """A decoder that runs rules; None where there are none to run."""
+        """A decoder that runs rules; None without rules to run."""
         target = writer if latest is None or latest.id == writer.id else latest
         encoding = self._rule_set(writer).encoding("READ")
         domain = self._rule_set(target).domain("READ")

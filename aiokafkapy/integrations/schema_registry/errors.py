@@ -1,4 +1,4 @@
-"""The failures of a schema registry, one class for each thing that a caller can do about it.
+"""The failures of a schema registry, one class for each possible reaction of a caller.
 
 ::
 
@@ -18,7 +18,7 @@
 Confluent's counterpart is ``RestClientException``, which has a status, a code and a text.
 
 Rules: an error names the subject or the id, and the registry's address without user, password or query; it shows no
-data of a record. A serializer's error comes to the producer's caller as the ``__cause__`` of a SerializationError.
+data of a record. The producer's caller gets a serializer's error as the ``__cause__`` of a SerializationError.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ __all__ = [
 ]
 
 _SHOWN: Final = 2_000
-"""Characters of a registry's text that an error repeats."""
+"""The most characters of a registry's text in an error."""
 
 
 class SchemaRegistryError(KafkaError):
     """A schema registry refused something, or gave an answer that cannot be read.
 
-    ``status`` is the HTTP status, ``registry_code`` the registry's own; None where it did not answer.
+    ``status`` is the HTTP status, ``registry_code`` the registry's own; both are None if it did not answer.
     """
 
     refuses_schema: bool = False
-    """True when a record of the same schema would be refused again, for which a dead letter is made."""
+    """True when a record of the same schema would be refused again, so that a dead letter is made."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class SchemaRegistryError(KafkaError):
 
 
 class RegistryUnavailableError(SchemaRegistryError):
-    """No registry answered in the time there was."""
+    """No registry answered in time."""
 
     retriable = True
     retry_after: float = 0.0
@@ -126,8 +126,8 @@ class KeyManagementError(SchemaRegistryError):
 class RuleFailedError(SerializationError):
     """A rule of the data contract refused a message: a condition that is not met, or an expression that failed.
 
-    ``is_dead_letter`` says that the rule's action is ``DLQ``, and ``dead_letter_topic`` to where; None leaves it to the
-    dead-letter policy.
+    ``is_dead_letter`` is true if the rule's action is ``DLQ``; ``dead_letter_topic`` is its topic, None leaves that to
+    the dead-letter policy.
     """
 
     is_dead_letter: bool = False

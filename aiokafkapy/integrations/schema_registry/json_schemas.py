@@ -1,14 +1,13 @@
-"""JSON Schema: serializer and deserializer, of dicts by a schema, or of pydantic models and dataclasses.
+"""JSON Schema: serializer and deserializer, for dicts with a schema, or for pydantic models and dataclasses.
 
 Owns validation and the reading of schemas with their references. A model's schema is pydantic's own, in serialization
 mode. Confluent's counterparts are ``KafkaJsonSchemaSerializer`` and ``KafkaJsonSchemaDeserializer``.
 
-Rules: data is validated before it is written, but an instance of the model that the schema is derived from, which
-pydantic has validated, unless a serializer of the model's does not say what it returns; invalid data is a
-SerializationError that names the field and the rule, never the value. So is a number that JSON lacks, unless the model
-says how it is written (``ser_json_inf_nan``).
-A registry takes a model's next version as compatible more often when the model is closed (``extra="forbid"``): see
-docs/schemas.md.
+Rules: data is validated before it is written, except for an instance of the model from which the schema is derived:
+pydantic has validated that, unless a serializer of the model lacks a return type; invalid data is a SerializationError
+that names the field and the rule, never the value. So is a number that JSON lacks, unless the model says how it is
+written (``ser_json_inf_nan``). A registry more often finds a model's next version compatible if the model is closed
+(``extra="forbid"``): see docs/schemas.md.
 """
 
 from __future__ import annotations
@@ -59,8 +58,8 @@ def json_schema(model: Any) -> dict[str, Any]:
 
 
 class JsonSchemaSerializer(RegistrySerializer[T]):
-    """Writes JSON. ``schema_or_model`` is a JSON Schema (a ``Schema``, its text, or a dict), whose data are values that
-    ``json`` takes, or a pydantic model or dataclass. None is for ``use_latest_version``.
+    """Writes JSON. ``schema_or_model`` is a JSON Schema (a ``Schema``, its text, or a dict) for values that ``json``
+    takes, or a pydantic model or dataclass. None is for ``use_latest_version``.
 
     ``to_dict`` turns data into values that ``json`` takes. ``validate`` False trusts the data; True checks models too.
     """
@@ -131,7 +130,8 @@ class JsonSchemaSerializer(RegistrySerializer[T]):
         return encode
 
     async def _ruled_form(self, registered: RegisteredSchema, *, is_own: bool) -> RuledForm:
-        # A rule may turn a model's data into a value that the model cannot have: it is checked unless that was said.
+        # A rule may turn a model's data into a value that the model cannot have: it is checked unless ``validate`` is
+        # False.
         check, walk = await _checker_and_walk(self._registry, registered.schema)
         validates = self._validates is not False
 
@@ -248,14 +248,14 @@ def _is_pydantics(serialization: Mapping[str, Any]) -> bool:
 
 
 def _dumped(adapter: TypeAdapter[Any], data: object, *, refuses_nan: bool) -> bytes:
-    """An instance as JSON: one that was changed after it was validated is refused, and not only warned of."""
+    """An instance as JSON: an instance that was changed after its validation is refused, not only warned about."""
     try:
         written = adapter.dump_json(data, by_alias=True, warnings="error")
         if refuses_nan and b"null" in written:
             meant = adapter.dump_python(data, mode="json", by_alias=True)
             for path in _lost_numbers(json.loads(written), meant, "$"):
                 raise SerializationError(f"{path} is NaN or infinite: JSON has no such number")
-    except PydanticSerializationError:  # its text has the value
+    except PydanticSerializationError:  # its text contains the value
         raise SerializationError(
             f"a field of the {type(data).__name__} is of another type than the model has"
         ) from None
@@ -284,7 +284,7 @@ def _schema_of(given: object) -> Schema:
     try:
         content = json.loads(text)
     except ValueError as error:
-        raise ConfigurationError(f"a JSON Schema is no JSON: {error}") from error
+        raise ConfigurationError(f"a JSON Schema is not JSON: {error}") from error
     if not isinstance(content, (dict, bool)):
         raise ConfigurationError(f"a JSON Schema is an object, not {type(content).__name__}")
     _validator_kind(content)
@@ -292,7 +292,7 @@ def _schema_of(given: object) -> Schema:
 
 
 def _validator_kind(content: Any) -> type[Validator]:
-    """The class of validators for the schema's draft. Raises ConfigurationError for one that cannot be used."""
+    """The class of validators for the schema's draft. Raises ConfigurationError for a schema that cannot be used."""
     kind = validator_for(content)
     try:
         kind.check_schema(content)
@@ -307,7 +307,7 @@ async def _checker(registry: SchemaRegistryClient, schema: Schema) -> Callable[[
 
 
 async def _checker_and_walk(registry: SchemaRegistryClient, schema: Schema) -> tuple[Callable[[object], None], Walk]:
-    """The same, and the way through its properties."""
+    """As ``_checker``, with the walk through its properties."""
     from .rules.json_fields import json_walk
 
     content = json.loads(schema.text)
@@ -334,6 +334,6 @@ async def _checker_and_walk(registry: SchemaRegistryClient, schema: Schema) -> t
 
 
 def _shown(rule: object) -> str:
-    """The rule of the schema, which is not the data."""
+    """The schema's rule as text; it does not contain the data."""
     text = json.dumps(rule, ensure_ascii=False)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -4,7 +4,7 @@ Owns the path to a message's type in its file, and the files that a file imports
 HTTP. Confluent's counterparts are ``KafkaProtobufSerializer`` and ``KafkaProtobufDeserializer``.
 
 Rules: a schema's text is its file descriptor in Base64, as registries take and, asked for ``format=serialized``, give
-it; an imported file is registered, and looked up, under its name, but those that everybody has.
+it; an imported file is registered, and looked up, under its name, except for common files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .serializer import Encoder, RegistrySerializer, RuledForm, SerializerOption
 from .wire_format import SchemaId, read_indexes
 
 try:
-    # The modules of messages, too, that are named nowhere here: an Any may hold them.
+    # Also the modules of messages that are not named here: an Any may hold them.
     from google.protobuf import (  # noqa: F401
         any_pb2,
         api_pb2,
@@ -43,7 +43,7 @@ except ModuleNotFoundError as missing:
         "Protobuf needs its library: pip install 'aiokafkapy[schema-registry]'", name=missing.name
     ) from missing
 
-from .protobuf_files import is_known_to_all, known_file  # behind the error for a missing library
+from .protobuf_files import is_known_to_all, known_file  # after the error for a missing library
 
 if TYPE_CHECKING:
     from .rules.fields import Visit
@@ -55,8 +55,7 @@ M = TypeVar("M", bound=Message)
 
 
 def protobuf_schema(message_type: type[Message], references: Sequence[SchemaReference] = ()) -> Schema:
-    """The schema of the file that defines a message class. ``references`` are the files it imports, where
-    registered."""
+    """The schema of the file that defines a message class. ``references`` are the registered files that it imports."""
     return _file_schema(message_type.DESCRIPTOR.file, tuple(references))
 
 
@@ -67,7 +66,7 @@ class ProtobufSerializer(RegistrySerializer[M]):
         self, registry: SchemaRegistryClient, message_type: type[M], **options: Unpack[SerializerOptions]
     ) -> None:
         if not isinstance(message_type, type) or not issubclass(message_type, Message):
-            raise ConfigurationError(f"{message_type!r} is no class of a Protobuf message")
+            raise ConfigurationError(f"{message_type!r} is not the class of a Protobuf message")
         self._message_type = message_type
         self._path = _path_of(message_type.DESCRIPTOR)
         super().__init__(registry, protobuf_schema(message_type), **options)
@@ -220,7 +219,7 @@ class ProtobufDeserializer(RegistryDeserializer[M], Generic[M]):
 
     async def _registered(self, found: SchemaId) -> RegisteredSchema:
         if self._message_type is not None and self._ignores_rules:
-            return RegisteredSchema(found.id or 0, Schema("", "PROTOBUF"))  # nothing of it is looked at
+            return RegisteredSchema(found.id or 0, Schema("", "PROTOBUF"))  # none of it is read
         return await super()._registered(found)
 
 
@@ -229,7 +228,7 @@ def _file_schema(file: Any, references: tuple[SchemaReference, ...]) -> Schema:
 
 
 def _path_of(descriptor: Descriptor) -> tuple[int, ...]:
-    """The places of the message's type and of those around it, from the file's own inwards."""
+    """The indexes of the message's type and of the types around it, from the file inwards."""
     path: list[int] = []
     inner = descriptor
     while (outer := inner.containing_type) is not None:
@@ -275,7 +274,7 @@ async def _message_type_named(registry: SchemaRegistryClient, registered: Regist
 async def _pool_of(
     registry: SchemaRegistryClient, registered: RegisteredSchema
 ) -> tuple[descriptor_pool.DescriptorPool, descriptor_pb2.FileDescriptorProto]:
-    """A schema's file, in a pool with all that it imports."""
+    """A schema's file, in a pool with all its imports."""
     pool = descriptor_pool.DescriptorPool()
     added: set[str] = set()
     for reference, found in await referenced(registry, registered.schema, format="serialized"):
@@ -307,6 +306,6 @@ def _decoded_file(registered: RegisteredSchema) -> descriptor_pb2.FileDescriptor
         return _file_proto(base64.standard_b64decode(registered.schema.text.encode("ascii")))
     except (ValueError, DecodeError) as error:
         raise DeserializationError(
-            f"schema {registered.id} is no file descriptor: the registry does not know format=serialized; "
+            f"schema {registered.id} is not a file descriptor: the registry does not know format=serialized; "
             "give the deserializer a message class"
         ) from error

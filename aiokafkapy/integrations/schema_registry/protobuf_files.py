@@ -1,4 +1,4 @@
-"""The Protobuf files that everybody has: a schema imports them, and no registry is asked for them.
+"""The common Protobuf files: a schema imports them, and no registry is asked for them.
 
 Owns their names and contents. Pure. Confluent's counterpart is ``ProtobufSchema``, with its known dependencies.
 
@@ -42,12 +42,12 @@ _OF_CONFLUENT: Final = {
 
 
 def is_known_to_all(name: str) -> bool:
-    """Whether a file is not registered, and not looked up."""
+    """True if a file is neither registered nor looked up."""
     return name.startswith(_FOLDERS)
 
 
 def known_file(name: str) -> descriptor_pb2.FileDescriptorProto | None:
-    """The file, where it is one that everybody has."""
+    """The file, if it is a common one."""
     content = _OF_CONFLUENT.get(name)
     if content is not None:
         return descriptor_pb2.FileDescriptorProto.FromString(base64.standard_b64decode(content))

@@ -1,4 +1,4 @@
-"""Schemas as a registry has them: plain values that know neither HTTP nor a format.
+"""The schemas of a registry: plain values that know neither HTTP nor a format.
 
 Confluent's counterparts are ``Schema``, ``SchemaReference`` and ``RegisteredSchema`` of the REST API's entities.
 """
@@ -19,14 +19,14 @@ SchemaType: TypeAlias = Literal["AVRO", "JSON", "PROTOBUF"]
 
 @dataclass(frozen=True, slots=True)
 class SchemaReference:
-    """A schema that another one uses: by which name, and where it is registered."""
+    """A schema that another one uses: its name there, and the subject and version of its registration."""
 
     name: str
     subject: str
     version: int
 
     def to_json(self) -> dict[str, JsonLike]:
-        """As the REST API writes it."""
+        """The form of the REST API."""
         return {"name": self.name, "subject": self.subject, "version": self.version}
 
 
@@ -45,7 +45,7 @@ class Schema:
     def to_json(self) -> dict[str, JsonLike]:
         """The body of a request that has this schema."""
         body: dict[str, JsonLike] = {"schema": self.text}
-        if self.type != "AVRO":  # the REST API's default, which old registries know alone
+        if self.type != "AVRO":  # the REST API's default, the only type that old registries know
             body["schemaType"] = self.type
         if self.references:
             body["references"] = [reference.to_json() for reference in self.references]
@@ -69,7 +69,7 @@ class Schema:
         return cls(text, kind, references).with_contract_of(body)
 
     def with_contract_of(self, body: Mapping[str, Any]) -> Schema:
-        """The same with the data contract of an answer of the REST API, or its own where that says none.
+        """The same schema with the data contract in an answer of the REST API, or its own if the answer has none.
 
         Raises TypeError, ValueError or AttributeError.
         """
@@ -85,7 +85,7 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema with its id. ``subject`` and ``version`` are None where the registry did not say them, and so is
+    """A schema with its id. ``subject`` and ``version`` are None if the registry did not tell them, and so is
     ``guid``, which registries tell since Confluent Platform 8.
     """
 

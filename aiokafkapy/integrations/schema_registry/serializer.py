@@ -1,21 +1,20 @@
 """The part that the serializers of all formats share: a record's schema id, and its place.
 
-Owns the way from topic to schema id: subject, registration or look-up, latest version, remembered for each topic. Each
+Owns the way from topic to schema id: subject, registration or look-up, latest version, cached for each topic. Each
 format adds an ``Encoder`` for a schema. Confluent's counterpart is ``AbstractKafkaSchemaSerDe``.
 
 Rules:
 
-- A serializer is given to the producer as ``key_serializer`` or ``value_serializer``. With a topic's first record it is
-  asynchronous, for the registry is asked; from then on it is an ordinary function: no task, no await.
-- It registers schemas only with ``auto_register_schemas=True``. Confluent's default is the opposite; in
-  production a schema is registered by a deployment, which can be refused, and not by the record that comes first.
-- The rules of a schema's data contract are run, those of ``rules``; one that nobody runs is refused, unless
-  ``ignore_rules``: a field to be encrypted would go out as it is. A schema without rules costs nothing.
-- A topic's schema and keys that have to be looked at again are asked for beside the records, once, and records go on as
-  before until there is an answer: only a topic's first ones wait. While no registry answers, the version that was the
-  latest stays in use; after any other failure, such as a new version whose rules cannot be run, no record is written
-  with it.
-- A failed question is asked again with the next record: no failure is remembered.
+- A serializer is given to the producer as ``key_serializer`` or ``value_serializer``. For a topic's first record it is
+  asynchronous, for it asks the registry; from then on it is an ordinary function, without task or await.
+- It registers schemas only with ``auto_register_schemas=True``. Confluent's default is the opposite; in production a
+  deployment registers a schema, and can be refused, not the first record that comes.
+- ``rules`` runs the rules of a schema's data contract; a rule without an executor is refused, unless ``ignore_rules``
+  is set: a field to be encrypted would go out in plain. A schema without rules costs nothing extra.
+- A topic's schema and keys that are due again are requested once, beside the records, which go on as before until the
+  answer comes: only a topic's first records wait. While no registry answers, the last known latest version stays in
+  use; after any other failure, such as a new version whose rules cannot be run, no record is written with it.
+- A failed request is repeated with the next record: failures are not cached.
 """
 
 from __future__ import annotations
@@ -48,10 +47,10 @@ Encoder: TypeAlias = Callable[[Any, bytes], bytes]
 
 
 class RuledForm(NamedTuple):
-    """A format's way of writing in steps, between which rules are run."""
+    """A format's writer in steps, between which rules are run."""
 
     message: Callable[[Any], object]
-    """Data as rules see it."""
+    """The form of data that rules see."""
     walk: Walk
     write: Callable[[Any], bytes]
     """The bytes of the data after the rules."""
@@ -74,25 +73,23 @@ class SerializerOptions(TypedDict, total=False):
 
 
 class _Place(NamedTuple):
-    """How a topic's records are written."""
+    """The writing of a topic's records."""
 
     encode: Encoder
     prefix: bytes
     headers: tuple[tuple[str, bytes], ...]
     registered: RegisteredSchema
     good_until: float
-    """When the encoder has to be made again, for its keys are over."""
+    """The time at which the encoder has to be made again, because its keys expire."""
     expires: float
-    """When the registry is asked again."""
+    """The time at which the registry is asked again."""
 
 
 class RegistrySerializer(ABC, Generic[T_contra]):
-    """Turns data into bytes that name their schema.
-
-    ``is_key`` for the producer's ``key_serializer``. ``use_latest_version`` writes by the subject's newest schema in
-    place of the serializer's own. ``schema_id_in="headers"`` puts the schema's GUID into a header and leaves the
-    data as it is; the registry must tell GUIDs. ``rules`` says how rules of data contracts are run, ``ignore_rules``
-    that none is.
+    """Turns data into bytes that name their schema. ``is_key`` is for the producer's ``key_serializer``.
+    ``use_latest_version`` writes by the subject's newest schema in place of the serializer's own.
+    ``schema_id_in="headers"`` puts the schema's GUID into a header and leaves the data unchanged; the registry must
+    tell GUIDs. ``rules`` runs the rules of data contracts, ``ignore_rules`` ignores them.
     """
 
     wants_topic: bool = True
@@ -117,12 +114,12 @@ class RegistrySerializer(ABC, Generic[T_contra]):
             raise ConfigurationError(f"{type(self).__name__} needs a schema, or use_latest_version=True")
         self._places: dict[str, _Place] = {}
         self._questions = SingleFlight()  # by topic
-        # The function that hides a topic's encrypted data; None where nothing is encrypted
+        # The function that hides a topic's encrypted data; None without encrypted data
         self._hiding: dict[str, Callable[[Any], object] | None] = {}
 
     @property
     def is_key(self) -> bool:
-        """Whether it is for keys."""
+        """True if it is for keys."""
         return self._is_key
 
     @property
@@ -147,12 +144,13 @@ class RegistrySerializer(ABC, Generic[T_contra]):
         return (await self._questions.once(topic, lambda: self._asked_place(topic))).registered
 
     def redacted(self, topic: str, data: T_contra) -> object:
-        """The data with the encrypted fields of its topic hidden, for a dead letter; None where all of it is
-        encrypted."""
+        """The data with the encrypted fields of its topic hidden, for a dead letter; None if all of it is
+        encrypted.
+        """
         if data is None or self._ignores_rules:
             return data
         if topic not in self._hiding:
-            # Nothing is known of its schema yet: a serializer with keys may have something to encrypt.
+            # Its schema is not known yet: a serializer with keys may have to encrypt data.
             return None if self._rules.kms else data
         hide = self._hiding[topic]
         return data if hide is None else hide(data)
@@ -169,10 +167,10 @@ class RegistrySerializer(ABC, Generic[T_contra]):
 
     @abstractmethod
     async def _ruled_form(self, registered: RegisteredSchema, *, is_own: bool) -> RuledForm:
-        """The same in steps, for a schema that has rules."""
+        """As ``_encoder_for``, in steps, for a schema that has rules."""
 
     def _indexes(self) -> Sequence[int] | None:
-        """The path to the message's type: Protobuf alone has one."""
+        """The path to the message's type, which only Protobuf has."""
         return None
 
     async def _complete(self, schema: Schema) -> Schema:
@@ -182,17 +180,17 @@ class RegistrySerializer(ABC, Generic[T_contra]):
     # internals
 
     def _usable(self, topic: str, place: _Place | None) -> _Place | None:
-        """The topic's place, or None where a record has to wait. One that is over is renewed beside the records."""
+        """The topic's entry, or None if a record has to wait. An expired entry is renewed beside the records."""
         # Not the loop's clock: a serializer may be called in a thread.
         if place is not None and monotonic() < place.expires:
             return place
-        if self._uses_latest and not self._registry.config.latest_cache_ttl_ms:  # nothing is believed
+        if self._uses_latest and not self._registry.config.latest_cache_ttl_ms:  # no entry is valid
             return None
         try:
             asyncio.get_running_loop()
-        except RuntimeError:  # in a thread: what it returns is awaited on the loop
+        except RuntimeError:  # in a thread: its result is awaited on the loop
             return None
-        # At once: after a send_nowait(), which awaits nothing, the next one finds the answer.
+        # At once: after a send_nowait(), which does not wait, the next call finds the answer.
         self._questions.begin(topic, lambda: self._asked_place(topic))
         return place
 
@@ -201,7 +199,7 @@ class RegistrySerializer(ABC, Generic[T_contra]):
         return BytesWithHeaders(written, place.headers) if place.headers else written
 
     async def _ask_and_encode(self, topic: str, data: T_contra) -> bytes:
-        place = self._usable(topic, self._places.get(topic))  # another record may have got it since
+        place = self._usable(topic, self._places.get(topic))  # another record may have got the answer since
         if place is None:
             try:
                 place = await self._questions.once(topic, lambda: self._asked_place(topic))
@@ -212,7 +210,7 @@ class RegistrySerializer(ABC, Generic[T_contra]):
         return self._encode(place, data)
 
     async def _asked_place(self, topic: str) -> _Place:
-        """Ask the registry, and recreate the topic's place where something has changed."""
+        """Ask the registry, and recreate the topic's entry if its schema has changed."""
         before = self._places.get(topic)
         try:
             registered, seconds = await self._registered(topic)
@@ -234,7 +232,7 @@ class RegistrySerializer(ABC, Generic[T_contra]):
         return monotonic() + self._registry.config.latest_cache_ttl_ms / 1000
 
     async def _registered(self, topic: str) -> tuple[RegisteredSchema, float]:
-        """The topic's schema, and for how many seconds it is believed."""
+        """The topic's schema, and the seconds for which it stays valid."""
         subject = self._subject_of(topic, self._is_key, self._record_name())
         if not isinstance(subject, str) or not subject:
             raise ConfigurationError(f"topic {topic!r}: subject_name_strategy gave {subject!r}, not a subject's name")
@@ -275,7 +273,7 @@ class RegistrySerializer(ABC, Generic[T_contra]):
         return _Place(encode, b"", (header,), registered, good_until, expires)
 
     async def _encoder_with_rules(self, registered: RegisteredSchema, topic: str) -> tuple[Encoder, float]:
-        """The encoder, and for how many seconds it is good."""
+        """The encoder, and the seconds for which it stays valid."""
         is_own, rule_set = not self._uses_latest, registered.schema.rule_set
         domain = () if rule_set is None or self._ignores_rules else rule_set.domain("WRITE")
         encoding = () if rule_set is None or self._ignores_rules else rule_set.encoding("WRITE")
@@ -328,7 +326,7 @@ _HOW_TO_REGISTER: Final = (
 
 
 def checked(user: str, options: Mapping[str, object], known: type) -> None:
-    """Raise ConfigurationError for an option that is not there, or has no such value."""
+    """Raise ConfigurationError for an unknown option, or an invalid value."""
     names = known.__annotations__
     for name, value in options.items():
         if name not in names:

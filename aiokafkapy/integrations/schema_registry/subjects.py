@@ -1,7 +1,6 @@
-"""Under which subject a schema is registered: Confluent's three strategies, and the form of a strategy of the user's.
-
-A strategy is a function of the topic, whether it is the key's schema, and the name of the record's type; it returns the
-subject. Confluent's counterparts are ``TopicNameStrategy``, ``RecordNameStrategy`` and ``TopicRecordNameStrategy``.
+"""The subject under which a schema is registered: Confluent's three strategies, and the form of a user's strategy. A
+strategy takes the topic, a flag for the key's schema, and the name of the record's type; it returns the subject.
+Confluent's counterparts are ``TopicNameStrategy``, ``RecordNameStrategy`` and ``TopicRecordNameStrategy``.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ def topic_name_strategy(topic: str, is_key: bool, record_name: str | None) -> st
 
 
 def record_name_strategy(topic: str, is_key: bool, record_name: str | None) -> str:
-    """The type's full name: one schema for a type, in all topics it is sent to."""
+    """The type's full name: one schema for a type, in all its topics."""
     return _named(topic, record_name)
 
 
 def topic_record_name_strategy(topic: str, is_key: bool, record_name: str | None) -> str:
-    """``<topic>-<type>``: several types in a topic, each with versions of its own there."""
+    """``<topic>-<type>``: several types in a topic, each with its own versions there."""
     return f"{topic}-{_named(topic, record_name)}"
 
 

@@ -1,14 +1,13 @@
-"""Questions to a schema registry over HTTP: which URL, how often, how long.
-
-Owns attempts, back-off, failover and credentials; knows neither subjects nor schemas, which the words of a ``Question``
-name. Thin I/O over httpx. Confluent's counterpart is ``RestService``.
+"""Sends questions to a schema registry over HTTP. Owns the choice of the URL, attempts, time-outs, back-off, failover
+and credentials; knows neither subjects nor schemas, which the text of a ``Question`` names. Thin I/O over httpx.
+Confluent's counterpart is ``RestService``.
 
 Rules:
 
 - 429, 5xx and connections that fail are tried again, at the next URL and, when all have failed, after a back-off;
-  everything else is the answer. A registration is repeated too: registering a schema twice gives the same id. A token's
-  provider that raises OSError or TimeoutError is asked again, too.
-- One request takes ``timeout_ms`` at most, with all retries; ``Retry-After`` is kept to within that.
+  everything else is the answer. A registration is repeated too: registering a schema twice gives the same id. A token
+  provider that raises OSError or TimeoutError is called again, too.
+- One request takes ``timeout_ms`` at most, with all retries; ``Retry-After`` is honoured within that.
 - An answer larger than ``MAX_ANSWER_BYTES`` is refused before it fills the memory.
 - httpx's own log has the URL of each request; the credentials are in headers, so they are in no log and no error.
 """
@@ -36,15 +35,16 @@ __all__ = ["About", "Question", "RegistryTransport"]
 
 MAX_ANSWER_BYTES: Final = 32_000_000
 _SHOWN_FAILURES: Final = 3
-"""Of several attempts, the newest that differ."""
+"""The most failed attempts in an error: the newest ones that differ."""
 _GRACE: Final = 0.25
-"""Seconds after which an attempt is cancelled that its own time-outs did not end. Cancelled in a TLS handshake,
-httpcore leaves its socket to the garbage collector."""
+"""Seconds after which an attempt is cancelled if its own time-outs did not end it. When it is cancelled in a TLS
+handshake, httpcore leaves its socket to the garbage collector.
+"""
 _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 
 
 class About(TypedDict, total=False):
-    """The parts of a ``Question`` that not every one has."""
+    """The optional parts of a ``Question``."""
 
     query: Mapping[str, str | int] | None
     body: JsonLike
@@ -54,7 +54,7 @@ class About(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One request. ``doing`` says it in words, for errors, with the ``subject`` or ``schema_id`` it is about."""
+    """One request. ``doing`` describes it in words, for errors, with its ``subject`` or ``schema_id``."""
 
     method: str
     path: str
@@ -79,7 +79,7 @@ class RegistryTransport:
         self._config = config
         self._backoff = ExponentialBackoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
         self._tls = TlsContexts(config) if any(url.startswith("https:") for url in config.urls) else None
-        # Of the loop of the first question
+        # Bound to the loop of the first question
         self._client: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._first = 0
@@ -156,7 +156,7 @@ class RegistryTransport:
             headers["Authorization"] = f"Bearer {await self._token(question, seconds)}"
         self.requests += 1
         try:
-            # httpx's own time is for each read: an answer that comes in drops would never be late.
+            # httpx's own time-out is for each read: an answer that trickles in would never be late.
             async with (
                 asyncio.timeout(seconds + _GRACE),
                 client.stream(
@@ -172,7 +172,7 @@ class RegistryTransport:
                 retry_after = answer.headers.get("Retry-After", "")
         except (self._httpx.RequestError, OSError) as error:
             raise RegistryUnavailableError(f"{type(error).__name__}: {error}".rstrip(": "), url=url) from error
-        except ExceptionGroup as error:  # of anyio's, for a port beyond 65,535
+        except ExceptionGroup as error:  # an error of anyio, for a port beyond 65,535
             raise RegistryUnavailableError(str(error.exceptions[0]), url=url) from error
         if 200 <= status < 300:
             self._first = self._config.urls.index(url)
@@ -200,7 +200,7 @@ class RegistryTransport:
                     schema_id=question.schema_id,
                 ) from error
         if not isinstance(token, str) or not token.isprintable() or not token.isascii():
-            raise ConfigurationError("bearer_auth_token gave no token: a str of printable ASCII is needed")
+            raise ConfigurationError("bearer_auth_token returned an invalid token: a str of printable ASCII is needed")
         return token
 
     def _unavailable(
@@ -237,7 +237,7 @@ def _json_of(text: bytes, url: str, question: Question) -> JsonValue:
         told: JsonValue = json.loads(text) if text else None
     except (ValueError, RecursionError) as error:
         raise SchemaRegistryError(
-            f"{question.doing}: the answer of {url} is no JSON: is it a schema registry?",
+            f"{question.doing}: the answer of {url} is not JSON: is it a schema registry?",
             subject=question.subject,
             schema_id=question.schema_id,
             url=url,

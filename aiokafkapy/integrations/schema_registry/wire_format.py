@@ -1,13 +1,13 @@
-"""Where the id of a record's schema stands: Confluent's wire format, before the data or in a header.
+"""The place of the id of a record's schema: Confluent's wire format, before the data or in a header.
 
 Owns the bytes: before the data, a magic 0 and the id in four bytes, big-endian; in a header, a magic 1 and the schema's
 GUID in sixteen. With Protobuf the path to the message's type in its file follows: a count and that many numbers, as
 zigzag varints; the first type of a file, the usual one, is a single 0. Knows neither schemas nor records' formats.
 
 The headers are ``__key_schema_id`` and ``__value_schema_id``, as Confluent's clients have them since 2.10 and 8.0. Of
-several the last counts, as in Java.
+several headers the last counts, as in Java.
 
-Rules: bytes from elsewhere are never trusted; a wrong magic, a short prefix, or a path of more than
+Rules: received bytes are never trusted; a wrong magic, a short prefix, or a path of more than
 ``MAX_INDEXES`` numbers is a ``WireFormatError`` that says so.
 """
 
@@ -36,7 +36,7 @@ KEY_SCHEMA_ID: Final = "__key_schema_id"
 VALUE_SCHEMA_ID: Final = "__value_schema_id"
 
 MAX_INDEXES: Final = 1_000
-"""Numbers in the path to a message's type: types nest a few deep."""
+"""The most numbers in the path to a message's type: types nest a few levels deep."""
 
 _MAGIC_ID: Final = 0
 _MAGIC_GUID: Final = 1
@@ -44,12 +44,12 @@ _MAX_ID: Final = 2**32 - 1
 
 
 class WireFormatError(KafkaError, ValueError):
-    """A record's bytes do not begin as Confluent's wire format has them."""
+    """A record's bytes do not begin with Confluent's wire format."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaId:
-    """Which schema a record has: an id, or a GUID where a header names it. ``rest`` are the bytes after it."""
+    """The schema that a record names: an id, or a GUID in a header. ``rest`` are the bytes after it."""
 
     id: int | None
     guid: str | None
@@ -78,12 +78,12 @@ def guid_header(guid: str, indexes: Sequence[int] | None = None) -> bytes:
 def find_schema_id(
     data: bytes, headers: Iterable[tuple[str, bytes | None]] = (), *, is_key: bool = False
 ) -> tuple[SchemaId, memoryview]:
-    """The schema's id, of the header or else of the first bytes, and the data after it.
+    """The schema's id, from the header or else from the first bytes, and the data after it.
 
     The path of Protobuf, if any, is ``rest`` of an id in a header, and at the front of the data otherwise.
     """
     wanted = KEY_SCHEMA_ID if is_key else VALUE_SCHEMA_ID
-    # The last: those of a record that was read, and passed on with new data, stand before the writer's own.
+    # The last: the headers of a record that was read, and passed on with new data, come before the writer's own.
     given = [value for name, value in headers if name == wanted and value is not None]
     if given:
         return _read_id(given[-1], f"the header {wanted}"), memoryview(data)

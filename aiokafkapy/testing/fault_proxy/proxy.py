@@ -109,7 +109,7 @@ class FaultProxy:
         self.answers_received = 0
         self.answers_sent = 0
         self.strangers = 0
-        """Connections that were ended since their bytes are no frames, or, with ``tls``, no handshake."""
+        """Connections that were ended since their bytes are not frames, or, with ``tls``, not a handshake."""
         self.cluster_failure: KafkaError | None = None
         """Why the last handshake with a broker failed, if one did: clients see no more than a connection that ends."""
         self._kept: deque[tuple[Request, int]] = deque()
@@ -422,7 +422,7 @@ class FaultProxy:
         self.changed()
 
     def met_stranger(self) -> None:
-        """A client's bytes are no frames."""
+        """A client's bytes are not frames."""
         self.strangers += 1
         self.changed()
 

@@ -64,7 +64,7 @@ class Traffic(Protocol):
         """A response, or its replacement, was sent to a client."""
 
     def met_stranger(self) -> None:
-        """A client's bytes are no frames."""
+        """A client's bytes are not frames."""
 
     def greet_broker(self, connection: asyncio.Protocol, host: str) -> Handshake | None:
         """The handshake of a new connection to a broker; None without TLS."""

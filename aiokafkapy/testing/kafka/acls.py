@@ -92,7 +92,7 @@ def add_acls(admin: Admin, addresses: Sequence[Address], acls: Sequence[Acl], ti
 
 
 def remove_acls(admin: Admin, addresses: Sequence[Address], acls: Sequence[Acl], timeout: float) -> None:
-    """Remove ACLs and return when no broker at ``addresses`` applies them; a missing one is no error."""
+    """Remove ACLs and return when no broker at ``addresses`` applies them; a missing one is not an error."""
     answer = admin.ask_any(ApiKey.DELETE_ACLS, _PATIENCE, filters=[acl.filter() for acl in acls])
     for result in answer.filter_results:
         raise_for(result)

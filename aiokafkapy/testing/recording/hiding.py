@@ -44,7 +44,7 @@ from ...record.batch import RecordBatch, iter_batches
 __all__ = ["NO_HEADER", "HiddenFrame", "Hiding"]
 
 NO_HEADER: Final = RequestHeader(-1, -1, -1, None)
-"""Of a frame that is no request of a known API."""
+"""The name for a frame that is not a request of a known API."""
 
 SHORTEST_NAME: Final = 4
 """Shorter ones could be a part of anything."""

@@ -60,7 +60,7 @@ class Line:
             reason = "too deep" if isinstance(error, RecursionError) else str(error)
             raise self.error(f"it is no JSON: {reason}") from None
         if not isinstance(fields, dict):
-            raise self.error(f"it is no object of JSON, but {_shown(fields)}")
+            raise self.error(f"it is not a JSON object, but {_shown(fields)}")
         self._fields: JsonObject = fields
 
     def error(self, reason: str) -> RecordingError:
@@ -116,7 +116,7 @@ class Line:
         try:
             return base64.b64decode(self.text(name), validate=True)
         except (binascii.Error, ValueError) as error:
-            raise self.error(f"{name} is no base64: {error}") from None
+            raise self.error(f"{name} is not base64: {error}") from None
 
     # internals
 
@@ -142,7 +142,7 @@ class Line:
 def header_of(line: Line) -> tuple[list[tuple[str, int]], bool]:
     """Of the first line: the bootstrap servers, and whether the payloads are hashed."""
     if not line.has("recording"):
-        raise line.error("it is no recording: the first line of one has 'recording', the version of its format")
+        raise line.error("it is not a recording: the first line must have 'recording', the version of its format")
     version = line.integer("recording", 0)
     if version != FORMAT:
         raise line.error(f"the format is version {version}: this aiokafkapy reads version {FORMAT}")

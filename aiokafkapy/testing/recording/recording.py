@@ -42,7 +42,7 @@ class Exchange:
 
     @property
     def api_key(self) -> int:
-        """The number of the API; -1 for a frame that is no request of a known one."""
+        """The number of the API; -1 for a frame that is not a request of a known API."""
         return self.header.api_key
 
     @property
@@ -202,7 +202,7 @@ def _header(line: Line, wire: bytes) -> RequestHeader:
     try:
         header, _ = decode_request_header(wire[4:])
     except Exception as error:  # of malformed bytes
-        raise line.error(f"wire is no request: {error}") from None
+        raise line.error(f"wire is not a request: {error}") from None
     said = {
         "api_key": line.integer("api_key", 0, 2**15 - 1),
         "version": line.integer("version", -(2**15), 2**15 - 1),

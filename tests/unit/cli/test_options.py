@@ -65,7 +65,7 @@ def test_the_environment_s_options_are_those_of_every_command_and_config_overrid
 def test_an_unknown_variable_is_an_error_of_commands_that_produce(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIOKAFKAPY_LINGERMS", "5")
     assert client_options("h:1", None) == {"bootstrap.servers": "h:1"}
-    with pytest.raises(CommandError, match=r"AIOKAFKAPY_LINGERMS is no option: .*linger_ms"):
+    with pytest.raises(CommandError, match=r"AIOKAFKAPY_LINGERMS is not an option: .*linger_ms"):
         client_options("h:1", None, is_producer=True)
 
 

@@ -141,7 +141,7 @@ async def test_a_feed_is_closed_when_reading_fails() -> None:
         ({"topic": ""}, "topic is missing"),
         ({"partition": "x"}, "partition='x': it is a number"),
         ({"partition": "-1"}, "partition='-1': it is a number"),
-        ({"key_form": "xml"}, "'xml' is no form: there are auto, text, json, hex, registry"),
+        ({"key_form": "xml"}, "'xml' is not a form: write one of auto, text, json, hex, registry"),
         ({"from": "yesterday"}, "from='yesterday': write latest, earliest, last:N, offset:N or time:MILLISECONDS"),
         ({"from": "offset:-1"}, "from='offset:-1'"),
         ({"from": "latest:3"}, "from='latest:3'"),

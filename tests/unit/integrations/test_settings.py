@@ -90,7 +90,7 @@ def test_an_unknown_name_is_an_error_with_the_nearest_option(
     file.write_text("AIOKAFKAPY_LINGRE_MS=5\n" if where == "file" else "")
     if where == "environment":
         monkeypatch.setenv("AIOKAFKAPY_LINGRE_MS", "5")
-    with pytest.raises(ConfigurationError, match="AIOKAFKAPY_LINGRE_MS is no option: did you mean linger_ms"):
+    with pytest.raises(ConfigurationError, match="AIOKAFKAPY_LINGRE_MS is not an option: did you mean linger_ms"):
         ProducerSettings(bootstrap_servers="a:1", _env_file=file)
 
 
@@ -138,7 +138,7 @@ def test_a_subclass_has_places_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_p
     orders: Any = Orders
     assert orders().linger_ms == 7
     monkeypatch.setenv("ORDERS_LINGRE_MS", "5")
-    with pytest.raises(ConfigurationError, match="ORDERS_LINGRE_MS is no option"):
+    with pytest.raises(ConfigurationError, match="ORDERS_LINGRE_MS is not an option"):
         orders()
 
 

@@ -1,11 +1,11 @@
-"""The way through Avro's data: its records' fields, with the schema's tags (``confluent:tags``).
+"""The walk through Avro's data: its records' fields, with the schema's tags (``confluent:tags``).
 
 Owns the choice of a union's branch for data. Knows fastavro's parsed schemas. Confluent's counterpart is ``transform``
 of its ``avro`` module.
 
-Rules: a field's full name is that of its record and its own; a union's data belongs to the first branch that it fits,
-or to the one that it names (``(name, data)``, or ``-type``), and keeps the notation while it still fits there; a
-missing field has its default, which is what is written.
+Rules: a field's full name is its record's full name and its own name; a union's data belongs to the first branch that
+it fits, or to the branch that it names (``(name, data)``, or ``-type``), and keeps the notation while it still fits
+there; a missing field has its default, which is written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .fields import Field, Visit, Walk
 __all__ = ["AvroSchema", "avro_walk"]
 
 AvroSchema: TypeAlias = Any
-"""One as fastavro has parsed it: a type's name, an object, or a list, which is a union."""
+"""A schema as fastavro parses it: the name of a type, an object, or a list for a union."""
 
 _TYPES = {
     "string": "STRING",
@@ -40,8 +40,8 @@ _TYPES = {
 
 
 def avro_walk(parsed: AvroSchema, named: Mapping[str, AvroSchema], *, fills_defaults: bool = False) -> Walk:
-    """The walk of a parsed schema; ``named`` are its types that have names. ``fills_defaults``: of data that will be
-    written the defaults of missing fields are visited, for they are written too.
+    """The walk of a parsed schema; ``named`` are its named types. ``fills_defaults``: in data that will be written,
+    the defaults of missing fields are visited, for they are written too.
     """
     ways = _Ways(named, fills_defaults=fills_defaults)
 
@@ -55,7 +55,7 @@ class _Ways:
     def __init__(self, named: Mapping[str, AvroSchema], *, fills_defaults: bool) -> None:
         self._named = named
         self._fills_defaults = fills_defaults
-        # Branches of unions by their identity: each stands alone, as fastavro's validation needs them.
+        # Branches of unions by their identity, each complete in itself, as fastavro's validation needs it.
         self._alone: dict[int, AvroSchema] = {}
 
     def through(self, schema: AvroSchema, data: object, field: Field | None, visit: Visit) -> object:
@@ -120,7 +120,7 @@ class _Ways:
     def _fits(self, branch: AvroSchema, data: object) -> bool:
         try:
             return validate(data, self._standing_alone(branch), raise_errors=False)
-        except Exception:  # of data that validation has no words for
+        except Exception:  # for data that validation cannot describe
             return False
 
     def _standing_alone(self, branch: AvroSchema) -> AvroSchema:
@@ -131,7 +131,7 @@ class _Ways:
         return found
 
     def _inlined(self, schema: AvroSchema, seen: set[str]) -> AvroSchema:
-        """The schema with each type that has a name where it is first used."""
+        """The schema with each named type defined at its first use."""
         if isinstance(schema, str):
             if schema not in self._named or schema in seen:
                 return schema

@@ -7,9 +7,9 @@ Rules:
 
 - An expression sees ``message``, and for a field ``value``, ``fullName``, ``name``, ``typeName``, ``tags`` and the
   field's ``message``; ``now`` is the time of the call.
-- ``guard; expression`` runs the expression where the guard holds; elsewhere a condition holds and data stays as it is.
+- ``guard; expression`` runs the expression if the guard holds; otherwise a condition holds and data stays unchanged.
 - Beside CEL's own functions there are ``isEmail``, ``isHostname``, ``isIpv4``, ``isIpv6``, ``isUri``, ``isUriRef`` and
-  ``isUuid``, as Confluent's clients have them. Their types ``decimals``, ``variants`` and ``timestamp`` are not
+  ``isUuid``, as in Confluent's clients. Their types ``decimals``, ``variants`` and ``timestamp`` are not
   available.
 """
 

@@ -1,11 +1,12 @@
-"""Ciphers of field-level encryption: AES-GCM and AES-SIV, in the form in which Tink's clients write keys and texts.
+"""Ciphers of field-level encryption: AES-GCM and AES-SIV, in the form of Tink's keys and ciphertexts.
 
 Owns key material, ciphertexts and their versions. Pure bytes, over ``cryptography``. Confluent's counterpart is
-``Cryptor`` over Tink, whose RAW output these are: AES-GCM is a nonce of 12 bytes, the text, a tag of 16; AES-SIV
-(RFC 5297, deterministic, so that equal texts stay equal) is the tag of 16 and the text, with empty associated data.
+``Cryptor`` over Tink, with the same form as its RAW output: AES-GCM is a nonce of 12 bytes, the text, a tag of 16;
+AES-SIV (RFC 5297, deterministic, so that equal texts stay equal) is the tag of 16 and the text, with empty associated
+data.
 
-Rules: key material is Tink's message of the key (field 3 of ``AesGcmKey``, 2 of ``AesSivKey``); a nonce is never given
-twice, it is random; a ciphertext or a key that does not fit is a ValueError that shows neither.
+Rules: key material is Tink's message of the key (field 3 of ``AesGcmKey``, 2 of ``AesSivKey``); a nonce is random and
+never a parameter; a ciphertext or a key that does not fit is a ValueError that shows neither.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _VERSION_PREFIX: Final = 5
 
 
 class Cipher:
-    """One algorithm with one data encryption key, which is Tink's message of it."""
+    """One algorithm with one data encryption key, given as Tink's message of it."""
 
     def __init__(self, algorithm: str, material: bytes) -> None:
         number = 2 if algorithm == "AES256_SIV" else 3
@@ -85,7 +86,7 @@ def derived_key(secret: str) -> bytes:
 
 
 def with_version(version: int, ciphertext: bytes) -> bytes:
-    """A ciphertext that says the version of its key."""
+    """A ciphertext that names the version of its key."""
     return b"\x00" + version.to_bytes(4, "big") + ciphertext
 
 
@@ -100,7 +101,7 @@ def version_of(ciphertext: bytes) -> tuple[int, bytes]:
 
 
 def _key_of(material: bytes, number: int, size: int) -> bytes:
-    """The key in Tink's message: version (field 1, a varint, where it is not 0) and key."""
+    """The key in Tink's message: version (field 1, a varint, unless it is 0) and key."""
     at = 0
     while at < len(material):
         tag = material[at]

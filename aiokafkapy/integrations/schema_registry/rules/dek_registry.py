@@ -33,7 +33,7 @@ _ROOT: Final = "dek-registry/v1/keks"
 
 @dataclass(frozen=True, slots=True)
 class Kek:
-    """A key of a key management. One that is ``shared`` is used by the registry itself, which tells keys in plain."""
+    """A key of a key management. The registry itself uses a ``shared`` one, and tells data keys in plain."""
 
     name: str
     kms_type: str
@@ -44,7 +44,7 @@ class Kek:
 
 @dataclass(frozen=True, slots=True)
 class Dek:
-    """A key of data: encrypted, or plain where the registry tells it so. ``timestamp_ms`` is when it was made."""
+    """A data key: encrypted, or plain if the registry tells it so. ``timestamp_ms`` is the time of its creation."""
 
     version: int
     encrypted: bytes | None
@@ -53,7 +53,7 @@ class Dek:
 
 
 class DekRegistry:
-    """Asks for keys, by the client of a schema registry, which has both."""
+    """Requests keys, through the client of a schema registry, which has both."""
 
     def __init__(self, registry: SchemaRegistryClient) -> None:
         self._registry = registry
@@ -72,7 +72,7 @@ class DekRegistry:
         return None if told is None else _kek_of(told)
 
     async def dek(self, kek: str, subject: str, algorithm: str, version: int, *, deleted: bool) -> Dek | None:
-        """A data encryption key; a reader's may be deleted."""
+        """A data encryption key; for a reader also a deleted one."""
         path = f"{_deks(kek, subject)}/versions/{version}"
         query = {"algorithm": algorithm, "deleted": str(deleted).lower()}
         doing = f"reading the data key {version} of subject {subject!r}"
@@ -92,7 +92,7 @@ class DekRegistry:
         except SchemaRegistryError as error:
             if error.status != 405:
                 raise
-            # Registries before the path had a subject.
+            # Registries from before the path had a subject.
             told = await self._ask("POST", f"{_ROOT}/{quote(kek, safe='')}/deks", doing, body=body, subject=subject)
         return None if told is None else _dek_of(told)
 
@@ -121,7 +121,7 @@ def _kek_of(told: Any) -> Kek:
         properties = {str(name): str(one) for name, one in (told.get("kmsProps") or {}).items()}
         return Kek(str(told["name"]), str(told["kmsType"]), str(told["kmsKeyId"]), properties, bool(told.get("shared")))
     except (KeyError, TypeError, AttributeError) as error:
-        raise SchemaRegistryError(f"the registry's answer is no key: {type(error).__name__}: {error}") from error
+        raise SchemaRegistryError(f"the registry's answer is not a key: {type(error).__name__}: {error}") from error
 
 
 def _dek_of(told: Any) -> Dek:
@@ -133,8 +133,8 @@ def _dek_of(told: Any) -> Dek:
             int(told.get("ts") or 0),
         )
     except (KeyError, TypeError, ValueError, AttributeError, binascii.Error):
-        # Neither text nor cause: a key may be in them.
-        raise SchemaRegistryError("the registry's answer is no data key that can be read") from None
+        # Neither text nor cause: they may contain a key.
+        raise SchemaRegistryError("the registry's answer is not a readable data key") from None
 
 
 def _bytes_of(text: Any) -> bytes | None:

@@ -1,15 +1,15 @@
 """Field-level encryption (CSFLE): ``ENCRYPT`` for fields, ``ENCRYPT_PAYLOAD`` for a message's bytes.
 
 Owns the choice of a field's key, the time of a new one, and the form of ciphertexts in fields. Confluent's counterparts
-are ``FieldEncryptionExecutor`` and ``EncryptionExecutor``, whose parameters these are: ``encrypt.kek.name``,
+are ``FieldEncryptionExecutor`` and ``EncryptionExecutor``, with the same parameters: ``encrypt.kek.name``,
 ``encrypt.kms.type``, ``encrypt.kms.key.id``, ``encrypt.dek.algorithm``, ``encrypt.dek.expiry.days``.
 
 Rules:
 
-- A text's ciphertext is Base64, that of bytes is bytes; a field of another type cannot be encrypted.
-- A key is fetched, made and decrypted when a rule is prepared, and kept for as long as the rule is: a record costs no
-  question. With keys that are renewed a ciphertext names its version, and a reader asks for one that it does not know.
-- A writer makes the first key, and a new one when ``encrypt.dek.expiry.days`` are over; a reader makes none.
+- The ciphertext of text is Base64, and of bytes it is bytes; a field of another type cannot be encrypted.
+- A key is fetched, made and decrypted when a rule is prepared, and kept for as long as the rule is: a record needs no
+  request. With renewed keys a ciphertext names the version of its key, and a reader requests an unknown version.
+- A writer makes the first key, and a new one when ``encrypt.dek.expiry.days`` are over; a reader makes no keys.
 - Of several key ids (``encrypt.alternate.kms.key.ids`` of the key in the registry) the first that works is used.
 """
 
@@ -37,12 +37,12 @@ __all__ = ["FieldEncryptionRules", "PayloadEncryptionRules"]
 
 _DAY_MS: Final = 86_400_000
 _CHECKED_BY_READERS: Final = frozenset({"uuid", "decimal"})
-"""Avro's logical types of texts and bytes whose values readers turn into others before a rule sees them."""
+"""Avro's logical types of texts and bytes whose values readers convert before a rule sees them."""
 _ALTERNATES: Final = "encrypt.alternate.kms.key.ids"
 
 
 class _EncryptionRules:
-    """Both executors: each rule has keys of its own."""
+    """The base of both executors: each rule has its own keys."""
 
     def __init__(self, rules: SchemaRules, wall_clock: Callable[[], float] = time.time) -> None:
         self._rules = rules
@@ -108,7 +108,7 @@ class _Keys:
         return self._expiry_days > 0
 
     async def open(self) -> None:
-        """Get the keys that a writer needs, and a reader's where there is only one."""
+        """Get the keys that a writer needs, and a reader's if there is only one."""
         self._kek = await self._found_kek()
         if self._context.mode == "READ":
             if not self._is_renewed:
@@ -119,7 +119,7 @@ class _Keys:
         self._ciphers[dek.version] = Cipher(self._algorithm, await self._material(self._kek, dek))
         if self._is_renewed:
             ends = dek.timestamp_ms / 1000 + self._expiry_days * 86_400
-            # Where the new one was made a second ago by another's clock: not in a loop.
+            # Clocks of clients differ, so that a new key may be due at once: do not loop.
             self.seconds = max(ends - self._wall_clock(), 60.0)
 
     # the rules' work
@@ -155,7 +155,7 @@ class _Keys:
         return with_version(self._current, ciphertext) if self._is_renewed else ciphertext
 
     def decrypted(self, ciphertext: bytes) -> bytes:
-        """The text, by the key whose version the ciphertext says."""
+        """The text, by the key whose version the ciphertext names."""
         version = 1
         if self._is_renewed:
             version, ciphertext = version_of(ciphertext)
@@ -205,7 +205,7 @@ class _Keys:
                     "make it"
                 )
             kek = await self._registry.create_kek(name, kms_type, key_id, where)
-            kek = kek or await self._registry.kek(name, where)  # another was first
+            kek = kek or await self._registry.kek(name, where)  # another client was first
         if kek is None:
             raise SchemaRegistryError(f"the registry has no key {name!r}")
         for given, found in ((kms_type, kek.kms_type), (key_id, kek.kms_key_id)):
@@ -214,7 +214,7 @@ class _Keys:
         return kek
 
     async def _current_dek(self, kek: Kek) -> Dek:
-        """The key to write with: a new one where there is none, or it is too old."""
+        """The key to write with: a new one if there is none, or if it is too old."""
         subject, algorithm = self._context.subject, self._algorithm
         version = LATEST if self._is_renewed else 1
         dek = await self._registry.dek(kek.name, subject, algorithm, version, deleted=False)

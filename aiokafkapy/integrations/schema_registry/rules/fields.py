@@ -1,10 +1,10 @@
 """The fields of a message as rules see them: full name, type, tags.
 
-Owns which tags a field has and whether a rule is meant for it. Pure; knows no format. Confluent's counterparts are
+Owns a field's tags, and the decision whether a rule applies to it. Pure; knows no format. Confluent's counterparts are
 ``FieldContext`` and ``WildcardMatcher``.
 
-Rules: a walk never changes the message that it is given, it returns another one; a field has the tags of its schema and
-those that the schema's metadata give its full name; a rule without tags is meant for every field.
+Rules: a walk never changes the given message, it returns another one; a field has the tags of its schema and those of
+its full name in the schema's metadata; a rule without tags applies to every field.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PRIMITIVE: Final = frozenset({"INT", "LONG", "FLOAT", "DOUBLE", "BOOLEAN", "NULL
 
 @dataclass(slots=True)
 class Field:
-    """A field, or an element of one, as a walk comes to it. ``message`` is the message with the field, ``descriptor``
+    """A field, or an element of one, that a walk visits. ``message`` is the message with the field, ``descriptor``
     Protobuf's descriptor of the field, ``logical_type`` Avro's.
     """
 
@@ -38,24 +38,24 @@ class Field:
 
     @property
     def is_primitive(self) -> bool:
-        """Whether it has no fields and elements of its own."""
+        """True if it has neither fields nor elements."""
         return self.type_name in PRIMITIVE
 
 
 Visit: TypeAlias = Callable[[Field, Any], object]
-"""Gives a field's value another; the value itself to leave it."""
+"""Returns the new value of a field; the same value leaves it unchanged."""
 
 Walk: TypeAlias = Callable[[Any, Visit], object]
 """Visits the fields of a message, and returns the message with the visitor's results."""
 
 
 def wants(rule: Rule, field: Field, metadata: Metadata | None) -> bool:
-    """Whether a rule is meant for a field."""
+    """True if a rule applies to a field."""
     return not rule.tags or not rule.tags.isdisjoint(field.tags | _tags_of(field.full_name, metadata))
 
 
 def matches(full_name: str, pattern: str) -> bool:
-    """Whether a name fits a pattern: ``?`` is a character and ``*`` any number of them between dots, ``**`` any."""
+    """True if a name fits a pattern: ``?`` is one character, ``*`` any number of them between dots, ``**`` any."""
     return _expression(pattern).fullmatch(full_name) is not None
 
 

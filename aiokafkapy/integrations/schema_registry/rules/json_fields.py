@@ -1,11 +1,10 @@
-"""The way through JSON: properties of objects, with the schema's tags (``confluent:tags``).
+"""The walk through JSON: properties of objects, with the schema's tags (``confluent:tags``). Owns the choice among
+several schemas for data. Knows jsonschema and referencing. Confluent's counterpart is ``transform`` of its
+``json_schema`` module.
 
-Owns the choice of the schema for data, among several. Knows jsonschema and referencing. Confluent's counterpart is
-``transform`` of its ``json_schema`` module.
-
-Rules: a property's full name is its path from ``$``, with names and dots alone; of ``oneOf`` the first schema that data
-fits counts, of ``anyOf`` each, of ``allOf`` all; null is not a value, so no rule sees it; properties that no schema
-declares are left as they are.
+Rules: a property's full name is its path from ``$``, only names and dots; of ``oneOf`` the first fitting schema
+counts, of ``anyOf`` each fitting one, of ``allOf`` all; null is not a value, so no rule sees it; undeclared properties
+stay unchanged.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ class Resolved(Protocol):
 
     @property
     def resolver(self) -> Resolver:
-        """For the references in it."""
+        """The resolver for its own references."""
 
 
 class Resolver(Protocol):
     """Finds the schemas of references, as a resolver of ``referencing`` does."""
 
     def lookup(self, ref: str) -> Resolved:
-        """The schema of a reference; raises when there is none."""
+        """The schema of a reference; raises if it does not exist."""
 
 
 def json_walk(content: object, validator: Validator, resolver: Resolver) -> Walk:
@@ -59,7 +58,7 @@ def json_walk(content: object, validator: Validator, resolver: Resolver) -> Walk
 
 
 class _Step(NamedTuple):
-    """A place on the way: how its schema's references are resolved, its path, its property, and its depth."""
+    """A place on the walk: the resolver of its schema's references, its path, its property, and its depth."""
 
     resolver: Resolver
     path: str = "$"
@@ -124,11 +123,11 @@ class _Ways:
 
 
 def _type_of(schema: dict[str, Any], data: object) -> str | None:
-    """The type of a plain value; None where the schema says none, or another one says it."""
+    """The type of a plain value; None if the schema names none, or another schema does."""
     if schema.get("const") is not None or schema.get("enum") is not None:
         return "ENUM"
     kind = schema.get("type")
-    if isinstance(kind, list):  # the one that matches the data
+    if isinstance(kind, list):  # the type that matches the data
         kind = next((one for one in kind if _is_of(one, data)), None)
     return _TYPES.get(kind) if isinstance(kind, str) else None
 

@@ -1,4 +1,4 @@
-"""JSONata: the way from one version's messages to another's, over jsonata-python.
+"""JSONata: converts one version's messages to another's, over jsonata-python.
 
 Confluent's counterpart is ``JsonataExecutor``.
 
@@ -41,11 +41,11 @@ class JsonataRules:
         jsonata.Jsonata(text)  # a syntax error is raised now
 
         def apply(message: object, walk: Walk | None) -> object:
-            # One for each call: an expression that is evaluated remembers its input.
+            # One for each call: an evaluated expression remembers its input.
             expression = jsonata.Jsonata(text)
             frame = expression.create_frame()
             frame.set_runtime_bounds(_SECONDS * 1000, _DEPTH)
-            # An expression that takes over a part of the message would share it.
+            # The result would otherwise share parts of the message.
             return _plain(expression.evaluate(copy.deepcopy(message), frame))
 
         return PreparedRule(apply)

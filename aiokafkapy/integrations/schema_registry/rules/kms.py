@@ -1,4 +1,4 @@
-"""Key managements, which encrypt and decrypt the keys of data: a protocol, and the local one of tests.
+"""Key managements, which encrypt and decrypt data keys: a protocol, and a local one for tests.
 
 Confluent's counterparts are ``KmsDriver`` and ``LocalKmsDriver``.
 

@@ -1,9 +1,8 @@
-"""Migrations: the rules that lead from the version that wrote a message to the one that its reader wants.
+"""Migrations: the rules that lead from the writer's version of a message to the reader's. Owns the list of the
+versions between. Confluent's counterparts are ``Migration`` and ``getMigrations`` of its deserializers.
 
-Owns which versions lie between. Confluent's counterparts are ``Migration`` and ``getMigrations`` of its deserializers.
-
-Rules: upwards each version's own ``UPGRADE`` rules are run, in the order of versions; downwards the ``DOWNGRADE`` rules
-of each version that is left, from the newest; a version without such rules changes nothing.
+Rules: upwards each version's own ``UPGRADE`` rules are run, in the order of versions; downwards the ``DOWNGRADE``
+rules of each version left behind, from the newest; a version without such rules is skipped.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ __all__ = ["Migration", "migrations_between"]
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """A step to the next version, or back from one."""
+    """A step to the next version, or to the one before."""
 
     version: int
     run: RuleRun
@@ -44,7 +43,7 @@ async def migrations_between(
     if first == last:
         return ()
     mode: RunMode = "UPGRADE" if first < last else "DOWNGRADE"
-    # Of the versions that are entered, or left.
+    # The rules of the versions that are entered, or left.
     numbers = range(first + 1, last + 1) if mode == "UPGRADE" else range(first, last, -1)
     steps = []
     for number in numbers:
@@ -57,13 +56,13 @@ async def migrations_between(
 
 
 async def _version_of(registry: SchemaRegistryClient, subject: str, writer: RegisteredSchema) -> int:
-    """Which version of the subject wrote: by the schema's id, for its text may be in another form."""
+    """The writer's version of the subject: found by the schema's id, for its text may be in another form."""
     for number in await registry.versions(subject, deleted=True):
         found = await _version(registry, subject, number)
         if found is not None and found.id == writer.id:
             return number
     raise SchemaRegistryError(
-        f"schema {writer.id} is no version of subject {subject!r}, so that there is no way to its newest",
+        f"schema {writer.id} is not a version of subject {subject!r}, so that it cannot be migrated to the newest",
         subject=subject,
         schema_id=writer.id,
     )

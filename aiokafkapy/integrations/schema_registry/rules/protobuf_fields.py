@@ -1,10 +1,10 @@
-"""The way through Protobuf's messages: their fields, with the tags of Confluent's option ``(confluent.field_meta)``.
+"""The walk through Protobuf's messages: their fields, with the tags of Confluent's option ``(confluent.field_meta)``.
 
-Owns plain values of messages, and messages of plain values. Confluent's counterparts are ``transform`` of its
+Owns the conversion of messages to plain values and back. Confluent's counterparts are ``transform`` of its
 ``protobuf`` module, and ``meta.proto``.
 
-Rules: a field is found in the schema by its number, for its name may be another there; a field that is not set is not
-visited; a message that is changed is a copy.
+Rules: a field is found in the schema by its number, for its name may differ there; an unset field is not visited; a
+changed message is a copy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Descriptor", "FieldDescriptor", "message_of", "plain_message", "protobuf_walk"]
 
-# Protobuf's own names. Each of its implementations has classes of its own, of which checkers know that of pure Python.
+# Protobuf's own names. Each of its implementations has separate classes; checkers know only the pure Python ones.
 Descriptor: TypeAlias = Any
 FieldDescriptor: TypeAlias = Any
 
@@ -46,7 +46,7 @@ _TYPES: Final = {
 
 
 def protobuf_walk(descriptor: Descriptor) -> Walk:
-    """The walk of a message's type, as the schema has it."""
+    """The walk of a message's type in the schema."""
 
     def walk(message: Message, visit: Visit) -> Message:
         made = type(message)()
@@ -58,7 +58,7 @@ def protobuf_walk(descriptor: Descriptor) -> Walk:
 
 
 def plain_message(message: Any) -> dict[str, object]:
-    """A message as plain values, by its fields' names; those of fields that are not set are their defaults."""
+    """A message as plain values, by its fields' names; unset fields have their defaults."""
     made: dict[str, object] = {}
     for field in message.DESCRIPTOR.fields:
         if field.has_presence and not message.HasField(field.name):
@@ -76,7 +76,7 @@ def plain_message(message: Any) -> dict[str, object]:
 def message_of(message_type: type[Any], values: object) -> Any:
     """A message of plain values. Raises TypeError, ValueError."""
     if not isinstance(values, Mapping):
-        raise TypeError(f"a {type(values).__name__} is no message")
+        raise TypeError(f"a {type(values).__name__} is not a message")
     made = message_type()
     fields = made.DESCRIPTOR.fields_by_name
     for name, value in values.items():
@@ -164,7 +164,7 @@ def _is_map(field: FieldDescriptor) -> bool:
 
 
 def _is_repeated(field: FieldDescriptor) -> bool:
-    found = getattr(field, "is_repeated", None)  # ``label`` is deprecated where this is
+    found = getattr(field, "is_repeated", None)  # ``label`` is deprecated in versions that have this
     return bool(field.label == field.LABEL_REPEATED if found is None else found)
 
 
@@ -177,7 +177,7 @@ def _tags_of(field: FieldDescriptor) -> frozenset[str]:
 
 @cache
 def _options_type() -> Any:
-    """``FieldOptions`` as far as tags need it, in a pool of its own."""
+    """The part of ``FieldOptions`` that tags need, in a separate pool."""
     file = descriptor_pb2.FileDescriptorProto(name="field_meta.proto", package="aiokafkapy", syntax="proto2")
     meta = file.message_type.add(name="Meta")
     meta.field.add(name="tags", number=_TAGS, type=9, label=3)

@@ -1,7 +1,7 @@
 """Data without the values that a schema's rules encrypt, for a dead letter.
 
-Owns what is hidden: the fields with a rule's tags, and all data that the schema does not account for. Knows no format:
-it goes the same walk as the rules.
+Owns the choice of hidden data: the fields with a rule's tags, and all data that the schema does not describe. Knows no
+format: it uses the same walk as the rules.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _OTHERS: Final = (bool, int, float, Decimal, UUID, date, time)
 def redacted(walk: Walk, message: object, tags: frozenset[str], metadata: Metadata | None) -> object:
     """The message without the data of fields that have one of the tags; with no tags, of all fields.
 
-    Data that is in no field of the schema, or of another shape than its field, may be anything: it is hidden too.
-    None where all of it is.
+    Data that is in no field of the schema, or has another shape than its field, may be secret: it is hidden too. None
+    if all of it is hidden.
     """
     visit = redaction(tags, metadata)
     hidden = walk(message, visit)
-    if hasattr(message, "DESCRIPTOR"):  # of Protobuf: it has its schema's fields, and no other shapes
+    if hasattr(message, "DESCRIPTOR"):  # a Protobuf message: it has its schema's fields, and no other shapes
         return hidden
     rule = Rule("redact", "REDACT", tags=tags)
 
@@ -56,7 +56,7 @@ def redaction(tags: frozenset[str], metadata: Metadata | None) -> Visit:
 
 
 def _is_of_type(value: object, type_name: str) -> bool:
-    """Whether a value is such as its field's type has, roughly: no text in a number's place, nothing with parts."""
+    """True if a value roughly fits its field's type: not text in place of a number, and without parts."""
     if isinstance(value, str):
         return type_name in _TEXTS
     if isinstance(value, (bytes, bytearray)):
@@ -65,11 +65,11 @@ def _is_of_type(value: object, type_name: str) -> bool:
 
 
 def _of_seen(hidden: object, marked: object) -> object:
-    """The hidden data as far as the walk has marked it."""
+    """The hidden data, where the walk has marked it."""
     if marked is _SEEN or marked is None:
         return hidden
     if isinstance(hidden, tuple) and len(hidden) == 2 and not isinstance(marked, tuple):
-        hidden = hidden[1]  # of a union's branch that is named
+        hidden = hidden[1]  # of a union's named branch
     if isinstance(hidden, dict) and isinstance(marked, dict) and hidden.keys() == marked.keys():
         return {name: _of_seen(one, marked[name]) for name, one in hidden.items()}
     if isinstance(hidden, list) and isinstance(marked, list) and len(hidden) == len(marked):

@@ -1,19 +1,18 @@
-"""``SchemaRules``: the choice and order of a schema's rules, and the action when one fails.
-
-Owns modes, order, actions and the errors; knows no format, and no rule: executors do. Confluent's counterparts are
-``RuleRegistry`` and the rule half of ``AbstractKafkaSchemaSerDe``.
+"""``SchemaRules``: the choice and order of a schema's rules, and the action when one fails. Owns modes, order, actions
+and the errors; knows no format. Executors know the rules. Confluent's counterparts are ``RuleRegistry`` and the rule
+half of ``AbstractKafkaSchemaSerDe``.
 
 Rules:
 
 - Preparing asks registries and key management, and is awaited; running is an ordinary function of one message.
 - A rule that fails has the action of its ``onFailure``: ``ERROR``, unless it says otherwise, refuses the message;
-  ``NONE`` goes on with the message as it was before the rule; ``DLQ`` refuses it, for the dead-letter policy. A
-  condition that is not met is a failure, and so is a transformation to nothing.
-- Of field rules of one type, kind, mode and set of tags the first alone is run, as Confluent's clients have it: a field
-  is never encrypted twice.
+  ``NONE`` goes on with the message as it was before the rule; ``DLQ`` refuses it, for the dead-letter policy. An unmet
+  condition is a failure, and so is a transformation without a result.
+- Of field rules of one type, kind, mode and set of tags only the first is run, as in Confluent's clients: a field is
+  never encrypted twice.
 - A rule of a type without an executor, or with an action other than the three, is refused before any data is touched.
-- An error that may pass (a registry that is away) is raised as it is; no action follows it.
-- An error names rule, type, mode and subject, and says the rule's own words; it shows no data.
+- An error that may pass (of a registry that is away) is raised unchanged; no action follows it.
+- An error names rule, type, mode and subject, and quotes the rule; it shows no data.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ __all__ = [
 _ACTIONS: Final = ("NONE", "ERROR", "DLQ")
 _DLQ_TOPIC: Final = "dlq.topic"
 _RETRY_SECONDS: Final = 30.0
-"""After which a rule is prepared again that could not be, and whose failure its action lets pass."""
+"""Seconds after which a rule is prepared again if its preparation failed and its action ignores that."""
 
 _BUILT_IN: Final = {
     "CEL": ("cel", "CelRules"),
@@ -61,7 +60,7 @@ _BUILT_IN: Final = {
 }
 
 Apply: TypeAlias = Callable[[Any, Walk | None], object]
-"""Runs a rule on a message; the walk goes through its fields, and bytes have none."""
+"""Runs a rule on a message; the walk goes through its fields, and is None for bytes."""
 
 
 class KeyNeeded(Exception):
@@ -73,7 +72,7 @@ class KeyNeeded(Exception):
 
 
 class DeadLetterSink(Protocol):
-    """Where messages go that a reader's rules refuse: ``DeadLetters``."""
+    """The destination of messages that a reader's rules refuse: ``DeadLetters``."""
 
     def refuse(self, record: ProducerRecord, error: BaseException) -> bool:
         """Take a record with its error; never waits."""
@@ -81,7 +80,7 @@ class DeadLetterSink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RuleContext:
-    """A rule's surroundings, for its executor. ``schema`` is the one whose rule it is."""
+    """A rule's surroundings, for its executor. ``schema`` is the schema that has the rule."""
 
     rule: Rule
     mode: RunMode
@@ -99,7 +98,7 @@ class RuleContext:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRule:
-    """A rule that can be run. ``seconds`` later it has to be prepared again."""
+    """A rule that is ready to run. ``seconds`` later it has to be prepared again."""
 
     apply: Apply
     seconds: float = math.inf
@@ -107,14 +106,14 @@ class PreparedRule:
 
 
 class RuleExecutor(Protocol):
-    """The executor of the rules of one type. Give yours to ``SchemaRules(executors={"MY_TYPE": MyExecutor()})``."""
+    """Executes the rules of one type. Give your own to ``SchemaRules(executors={"MY_TYPE": MyExecutor()})``."""
 
     async def prepare(self, context: RuleContext, /) -> PreparedRule:
         """Make ready to run a rule; its exception is the rule's failure."""
 
 
 def on_fields(context: RuleContext, change: Callable[[Field, Any], object]) -> PreparedRule:
-    """A rule that is run on each field that it is meant for."""
+    """A rule that is run on each field that it applies to."""
     rule, metadata = context.rule, context.schema.metadata
     is_condition = rule.kind == "CONDITION"
 
@@ -144,7 +143,7 @@ class _Step:
 
 
 class RuleRun:
-    """The rules of one schema, phase and mode, ready to run in order. ``seconds`` is how long they are good for."""
+    """The rules of one schema, phase and mode, ready to run in order. They are valid for ``seconds``."""
 
     __slots__ = ("_steps", "seconds")
 
@@ -156,7 +155,7 @@ class RuleRun:
         return bool(self._steps)
 
     def __call__(self, message: object, walk: Walk | None = None, *, skipped: str | None = None) -> Any:
-        """The message as the rules leave it. ``skipped`` names one that is left out, of a dead letter that is read.
+        """The message after the rules. ``skipped`` names a rule to leave out, when a dead letter is read.
 
         Raises RuleFailedError, KeyNeeded.
         """
@@ -168,7 +167,7 @@ class RuleRun:
                 found = step.apply(message, walk)
             except (KeyNeeded, KeyboardInterrupt, SystemExit):
                 raise
-            except BaseException as error:  # of an expression, a library, a key: the action decides
+            except BaseException as error:  # an error of an expression, a library, a key: the action decides
                 if getattr(error, "retriable", False):
                     raise
                 self._after_failure(step, error)
@@ -194,11 +193,11 @@ class RuleRun:
 
 
 class SchemaRules:
-    """How serializers and deserializers run the rules of data contracts; given to them as ``rules``.
+    """Runs the rules of data contracts for serializers and deserializers, which take it as ``rules``.
 
-    ``kms`` are the key managements for encryption, ``executors`` run rules of types of your own, or Confluent's in your
-    own way. ``dead_letters`` takes the records that a reader's rules refuse with the action ``DLQ``; a writer's go by
-    the producer that ``DeadLetters`` guards.
+    ``kms`` are the key managements for encryption, ``executors`` run rules of types of your own, or Confluent's in
+    your own way. ``dead_letters`` takes the records that a reader's rules refuse with the action ``DLQ``; a writer's
+    go through the producer that ``DeadLetters`` guards.
     """
 
     def __init__(
@@ -219,7 +218,7 @@ class SchemaRules:
     async def prepare(
         self, rules: Sequence[Rule], mode: RunMode, subject: str, schema: Schema, registry: SchemaRegistryClient
     ) -> RuleRun:
-        """Make ready to run rules that stand in the order in which they run.
+        """Make ready to run rules, given in the order in which they run.
 
         Raises SchemaRulesError for rules that cannot be run at all, RuleFailedError, and the errors of an unreachable
         registry.
@@ -248,7 +247,7 @@ class SchemaRules:
             seconds = min(seconds, prepared.seconds)
             if prepared.is_field_rule and rule.tags and rule.kind == "TRANSFORM":
                 kept.append(step)
-        # Of equal ones the first of the contract stays, which is the last to run where they run backwards.
+        # Of equal rules the contract's first stays, which is the last to run if they run backwards.
         for step in reversed(kept) if mode in ("READ", "DOWNGRADE") else kept:
             rule = step.context.rule
             same = (rule.type, rule.mode, rule.tags)
@@ -258,7 +257,7 @@ class SchemaRules:
         return RuleRun(steps, seconds)
 
     def check(self, rules: Sequence[Rule], mode: RunMode, subject: str) -> None:
-        """Raise SchemaRulesError for rules that nobody runs, or whose actions are unknown."""
+        """Raise SchemaRulesError for rules without an executor, or with unknown actions."""
         unknown = [f"{one.name} ({one.type})" for one in rules if not self._knows(one.type.upper())]
         if unknown:
             known = sorted({*_BUILT_IN, *self._executors})
@@ -315,9 +314,9 @@ def _reason(rule: Rule, error: BaseException | None) -> str:
         return "it made nothing of it"
     if isinstance(error, _NotMetError):
         return rule.doc or f"its condition does not hold: {rule.expr}"
-    if isinstance(error, KafkaError):  # our own words
+    if isinstance(error, KafkaError):  # our own text
         return str(error)
-    return f"it failed: {type(error).__name__}"  # a library's may have data in them
+    return f"it failed: {type(error).__name__}"  # a library's text may contain data
 
 
 def _failure(step: _Step, reason: str, error: BaseException | None, *, is_success: bool = False) -> RuleFailedError:

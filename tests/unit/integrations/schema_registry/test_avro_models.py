@@ -326,7 +326,7 @@ class Undefined:
         (Undigited, "Undigited.price: a Decimal needs its digits"),
         (Fixed, "Fixed.pair"),
         (Twice, "Twice.either: a union in Avro has each kind of type once"),
-        (Symbol, "Symbol.spoken: the values of Spoken are no symbols"),
+        (Symbol, "Symbol.spoken: the values of Spoken are not symbols"),
         (int, "neither a pydantic model nor a dataclass"),
     ],
 )

@@ -14,11 +14,11 @@ def line(text: str) -> Line:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "it is no JSON"),
-        ("{", "it is no JSON"),
-        ("[1]", "it is no object of JSON, but [1]"),
-        ("[" * 100_000, "it is no JSON"),
-        ('{"a": 1' + "0" * 5_000 + "}", "it is no JSON"),
+        ("", "it is not JSON"),
+        ("{", "it is not JSON"),
+        ("[1]", "it is not a JSON object, but [1]"),
+        ("[" * 100_000, "it is not JSON"),
+        ('{"a": 1' + "0" * 5_000 + "}", "it is not JSON"),
     ],
 )
 def test_a_line_that_is_not_an_object_is_an_error_with_its_place(text: str, reason: str) -> None:

@@ -119,7 +119,7 @@ def test_damage_is_an_error_that_names_its_line(damage: Callable[[Tape], object]
     assert reason in str(caught.value)
 
 
-@pytest.mark.parametrize(("data", "reason"), [(b"", "line 1: the file is empty"), (b"\n", "line 1: it is no JSON")])
+@pytest.mark.parametrize(("data", "reason"), [(b"", "line 1: the file is empty"), (b"\n", "line 1: it is not JSON")])
 def test_an_empty_file_is_an_error(data: bytes, reason: str) -> None:
     with pytest.raises(RecordingError) as caught:
         Recording.parse(data, "it.jsonl")
