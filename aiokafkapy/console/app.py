@@ -351,7 +351,7 @@ async def _body(request: Request) -> JsonObject:
     try:
         body = json.loads(data or b"{}")
     except (ValueError, RecursionError):
-        raise ValueError("the body is no JSON") from None
+        raise ValueError("the body is not JSON") from None
     if not isinstance(body, dict):
         raise ValueError("the body is not a JSON object")
     return body

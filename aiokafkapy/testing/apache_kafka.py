@@ -12,8 +12,8 @@ Nodes run in KRaft's combined mode (controller and broker in one process) from j
 Listeners with TLS and SASL, users and ACLs are configured by ``kafka.security``.
 
 Rules: the object belongs to no event loop: it may be entered by ``with`` in one place (a session fixture) and its
-coroutines awaited in any loop, since everything slow runs in a worker thread. Nothing outlives the owner, even one
-killed with -9: a ``Watchdog`` ends the nodes and removes their files. A node keeps its ports over restarts.
+coroutines awaited in any loop, since everything slow runs in a worker thread. No node or file outlives the owner, even
+one killed with -9: a ``Watchdog`` ends the nodes and removes their files. A node keeps its ports over restarts.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _LISTS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
 class ApacheKafka:
     """A cluster of real Kafka nodes, numbered from 1, on this machine; enter it with ``with`` or ``async with``.
 
-    ``config`` is added to every node's server.properties, by which records of any age are kept. ``version`` is any
+    ``config`` is added to every node's server.properties, which keep records of any age. ``version`` is any
     release from 3.9 on in Maven Central. ``security`` adds listeners, whose addresses ``bootstrap_servers_of`` returns;
     PLAINTEXT stays available to tests. ``plugins`` are jars and directories of classes behind Kafka's own jars, for
     classes that ``config`` names, such as ``metric.reporters``.
@@ -241,8 +241,8 @@ class ApacheKafka:
         await asyncio.to_thread(self.admin.create_topic, name, partitions, replicas, config or {}, ADMIN_TIMEOUT)
 
     async def delete_topic(self, name: str) -> None:
-        """Delete a topic; returns when no node knows it. Raises UnknownTopicOrPartitionError if there is none, and
-        KafkaTimeoutError if one still knows it half a minute after the answer.
+        """Delete a topic; returns when no node knows it. Raises UnknownTopicOrPartitionError without such a topic, and
+        KafkaTimeoutError if a node still knows it half a minute after the answer.
         """
         await asyncio.to_thread(self.admin.delete_topic, name, ADMIN_TIMEOUT)
 
@@ -342,7 +342,7 @@ class ApacheKafka:
     def _lay_out(self, count: int) -> None:
         """Choose ports and write the files of the first nodes, which vote."""
         self._nodes = {}
-        for node_id in range(1, count + 1):  # one by one: each leaves the ports of those before it alone
+        for node_id in range(1, count + 1):  # one by one: each avoids the ports of the earlier ones
             self._nodes[node_id] = self._new_node(node_id, controller=True)
         self._voters = ",".join(f"{node.node_id}@{LOOPBACK}:{node.controller_port}" for node in self._nodes.values())
 
@@ -363,7 +363,7 @@ class ApacheKafka:
         return Node(node_id, take(), take() if controller else None, {name: take() for name in listeners}, directory)
 
     def _start(self, nodes: Iterable[Node]) -> None:
-        """Start those of ``nodes`` that are down; blocks until all running nodes see one another."""
+        """Start the ``nodes`` that are down; blocks until all running nodes see one another."""
         starting = [node for node in nodes if not node.is_running]
         self._format([node for node in starting if not node.data.exists()])
         for node in starting:

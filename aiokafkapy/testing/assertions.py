@@ -1,10 +1,9 @@
-"""``assert_produced``: whether a record was produced, and if not, the nearest ones.
+"""``assert_produced``: checks whether a record was produced, and if not, shows the nearest ones. Owns the matching of
+records, and the message with the nearest ones. It knows a ``DevBroker`` and a ``MockProducer`` by their ``records``,
+and any other object that has it.
 
-Owns which records are wanted, and the message, which shows those that are nearest. It knows a ``DevBroker`` and a
-``MockProducer`` by their ``records``, and any other object that has it.
-
-Rule: a part that is not asked for may be anything; the nearest record is one with most parts as asked for, and then
-the one whose bytes are most like those asked for.
+Rule: a part that is not given may be anything; the nearest record has the most matching parts, and then the most
+similar bytes.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ MOST_SHOWN: Final = 3
 LONGEST_SHOWN: Final = 200
 """Characters of one key, value or header."""
 MOST_COMPARED: Final = 1000
-"""Records that are looked at for the message, the latest ones; likeness takes long to tell."""
+"""The latest records that are compared for the message; similarity takes long to compute."""
 LONGEST_COMPARED: Final = 2000
 
 Wanted: TypeAlias = bytes | bytearray | memoryview | Callable[[Any], object] | None
-"""Bytes, None for a tombstone or no key, or a function that tells whether it is the one."""
+"""Bytes, None for a tombstone or no key, or a function that accepts the content."""
 
 
 class _Any:
@@ -64,12 +63,13 @@ def assert_produced(
     partition: int | None = None,
     count: int | None = None,
 ) -> list[ConsumedRecord]:
-    """The records of a topic that are as asked for; AssertionError when there is none, or not ``count`` of them.
+    """The matching records of a topic; AssertionError without any, or if they are not ``count``.
 
-    ``produced`` is a ``DevBroker`` or a ``MockProducer``. ``headers`` are those that a record must have, beside others.
-    ``count=0`` asserts that there is none; ValueError for fewer. It looks at once: await the sending first.
+    ``produced`` is a ``DevBroker`` or a ``MockProducer``. ``headers`` are those that a record must have, beside
+    others. ``count=0`` asserts that there is no such record; ValueError for fewer. It looks at once: await the sending
+    first.
     """
-    __tracebackhide__ = True  # of pytest
+    __tracebackhide__ = True  # pytest hides this frame
     if count is not None and count < 0:
         raise ValueError(f"count={count}: write 0 or more, or None")
     wanted = _Wanted(value, key, list(headers.items() if isinstance(headers, Mapping) else headers))
@@ -104,7 +104,7 @@ class _Wanted:
         return "a record" + (f" with {', '.join(parts)}" if parts else "")
 
     def is_met_by(self, record: ConsumedRecord) -> bool:
-        """True when the record is all that."""
+        """True when the record matches in all parts."""
         return not self.differences(record)
 
     def differences(self, record: ConsumedRecord) -> list[str]:
@@ -133,7 +133,7 @@ def _message(
     place: str, wanted: _Wanted, records: list[ConsumedRecord], found: list[ConsumedRecord], count: int | None
 ) -> str:
     expected = str(wanted) if count is None else f"{count} times {wanted}"
-    lines = [f"{place}: expected {expected}; of {counted(len(records), 'record')} {len(found)} are so"]
+    lines = [f"{place}: expected {expected}; of {counted(len(records), 'record')} {len(found)} match"]
     if found:
         lines += [f"  {_described(record)}" for record in found[:MOST_SHOWN]]
         if len(found) > MOST_SHOWN:

@@ -39,7 +39,7 @@ _POLL_INTERVAL = 0.05
 _PREFERRED = 0
 """ElectLeaders' number for the election of preferred leaders."""
 _PATIENCE = 5.0
-"""Seconds before a broker that does not answer is skipped; the controller itself answers such requests at once."""
+"""Seconds after which a broker that does not answer is skipped; the controller itself answers such requests at once."""
 
 
 class PartitionState(NamedTuple):
@@ -53,7 +53,7 @@ class PartitionState(NamedTuple):
 def exchange(address: Address, api_key: ApiKey, patience: float, **fields: object) -> Struct:
     """Connect, send one request, and return the body of its response; OSError for any failure of the connection.
 
-    ``patience`` is the time-out in seconds, not called ``timeout`` because ``fields`` may have one of that name.
+    ``patience`` is the time-out in seconds; it is not called ``timeout``, because ``fields`` may have that name.
     """
     version = _VERSIONS[api_key]
     request = encode_request(build_request(api_key, version, **fields), 1, "aiokafkapy-testing")
@@ -124,7 +124,9 @@ class Admin:
         self._wait_for_leaders(name, total, timeout)
 
     def elect_leaders(self, name: str, partitions: Collection[int] | None, timeout: float) -> list[int]:
-        """Elect the preferred leaders and return, when every broker knows them, the partitions that got another one."""
+        """Elect the preferred leaders, wait until every broker knows them, and return the partitions with another
+        leader.
+        """
         if partitions is None:
             partitions = self.partitions(name)
             if not partitions:
@@ -190,8 +192,8 @@ class Admin:
         raise OSError(f"no broker answered {api_key.name}: {'; '.join(failures) or 'none is running'}")
 
     def wait_until(self, holds: Callable[[], bool], timeout: float, what: str) -> None:
-        """Ask again until ``holds()``; brokers that do not answer count as not holding. KafkaTimeoutError
-        after that.
+        """Ask again until ``holds()``; a broker that does not answer counts as false. Raises KafkaTimeoutError after
+        that.
         """
         deadline = time.monotonic() + timeout
         while True:
@@ -215,7 +217,7 @@ class Admin:
     def _wait_until_all_know(
         self, name: str, holds: Callable[[Mapping[int, PartitionState]], bool], timeout: float, what: str
     ) -> None:
-        """``wait_until`` something holds of a topic's partitions, as every broker knows them."""
+        """``wait_until`` a condition holds for a topic's partitions on every broker."""
         self.wait_until(
             lambda: all(holds(self.partitions(name, address)) for address in self._addresses()), timeout, what
         )

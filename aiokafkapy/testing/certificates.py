@@ -47,7 +47,7 @@ class TestCertificates:
     """A CA with a server's and a client's certificate, and more on request, as PEM files in one directory.
 
     ``directory`` is created if necessary; by default it is a temporary one, removed by ``close``, at the end of a
-    ``with`` block, or with the object. ``names`` are those of the server: host names, ``*.example.com``, addresses.
+    ``with`` block, or with the object. ``names`` are the server's: host names, ``*.example.com``, addresses.
     ``client`` is the distinguished name of the client, which is its principal on a broker: ``User:CN=client``.
     """
 

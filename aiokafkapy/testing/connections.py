@@ -1,4 +1,4 @@
-"""What the fault proxy and a replay do with a connection alike: its largest frame, and ending it by RST."""
+"""The common part of the fault proxy and a replay for a connection: its largest frame, and its end by RST."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
 def reset_connection(transport: asyncio.Transport) -> None:
-    """End the connection at once, and drop what was not sent."""
+    """End the connection at once, and drop unsent bytes."""
     with contextlib.suppress(OSError, AttributeError, ValueError):  # the socket may have gone
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
     transport.abort()

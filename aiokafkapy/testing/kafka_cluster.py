@@ -1,14 +1,12 @@
-"""``KafkaCluster``: the cluster that a test runs against, whichever ``pytest --kafka=`` chose.
-
-Owns their common part: addresses, topics with names of their own, records read back. Where the test starts, its
-cluster is a dev broker, one in memory, one behind a ``FaultProxy``, or a Kafka that is there already. It must not know
-pytest.
+"""``KafkaCluster``: the cluster that ``pytest --kafka=`` chose for a test. Owns the common part of all kinds:
+addresses, topics with unique names, records read back. The cluster is a dev broker, one in memory, one behind a
+``FaultProxy``, or a Kafka that already runs. It must not know pytest.
 
 Rules:
 
 - a topic's name is unique, also among the processes of pytest-xdist and the users of a shared real cluster, and so are
   the names that ``unique`` makes, for groups and transactional ids;
-- on a cluster that was there before, the topics that were made here are deleted at the end, and nothing else is.
+- on a cluster that already ran, only the topics that were made here are deleted at the end.
 """
 
 from __future__ import annotations
@@ -55,7 +53,9 @@ class KafkaCluster:
         self._topics: list[str] = []
 
     def unique(self, name: str) -> str:
-        """The name with an end of its own: for a group, or a transactional id. It has the characters of a topic's."""
+        """The name with a unique end, for a group or a transactional id. It has only characters that a topic's name
+        may have.
+        """
         worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
         return f"{re.sub(r'[^A-Za-z0-9._-]', '-', name)[:180]}-{worker}-{secrets.token_hex(6)}"
 
@@ -71,8 +71,8 @@ class KafkaCluster:
         return topic
 
     async def records(self, topic: str, partition: int | None = None) -> list[ConsumedRecord]:
-        """The records of a topic, or of a partition, that are there now, as ``DevBroker.records`` has them. A
-        transaction's come with its commit; a topic that is not there has none.
+        """The present records of a topic, or of a partition, as in ``DevBroker.records``. A transaction's come with
+        its commit; a missing topic has none.
         """
         async with PartitionReader(self._own_servers, isolation_level="read_committed") as reader:
             try:
@@ -90,12 +90,12 @@ class KafkaCluster:
         return sorted(records, key=lambda record: (record.partition, record.offset))
 
     async def assert_produced(self, topic: str, **wanted: Unpack[WantedRecord]) -> list[ConsumedRecord]:
-        """``aiokafkapy.testing.assert_produced`` of the records that are there now."""
-        __tracebackhide__ = True  # of pytest
+        """``aiokafkapy.testing.assert_produced`` for the present records."""
+        __tracebackhide__ = True  # pytest hides this frame
         return assert_produced(_Read(await self.records(topic)), topic, **wanted)
 
     async def delete_topics(self) -> None:
-        """Those that were made here, where others use the cluster too."""
+        """Delete the topics that were made here, if others use the cluster too."""
         topics, self._topics = self._topics, []
         if self.broker is None and topics:
             async with TopicAdmin(self._own_servers) as admin:
@@ -107,8 +107,8 @@ class KafkaCluster:
 async def kafka_cluster(
     kind: Kind, bootstrap_servers: str | None = None, broker_options: dict[str, Any] | None = None
 ) -> AsyncIterator[KafkaCluster]:
-    """A cluster of this kind for the block. ``bootstrap_servers`` are those of a real one, which ``proxy`` may stand
-    before too; the others are dev brokers with ``broker_options``.
+    """A cluster of this kind for the block. ``bootstrap_servers`` are the addresses of a real one, also behind
+    ``proxy``; the other kinds are dev brokers with ``broker_options``.
     """
     async with contextlib.AsyncExitStack() as stack:
         broker = None

@@ -1,15 +1,15 @@
 """``in_memory``: an in-memory transport for a running loop, so that brokers and clients of this package need no socket.
 
-Owns the network of such a loop: that of the simulation, without its chance, in real time. It knows no broker and no
+Owns the network of such a loop: the simulation's, without randomness, in real time. It knows no broker and no
 client: they ask ``aiokafkapy.sockets`` which network their loop has. In other projects it is called a loopback or an
 in-process transport.
 
 Rules:
 
 - bytes arrive in the next turn of the loop, in order, whole, and with the same back-pressure as a socket's;
-- it is the loop's, for as long as the block lasts: listeners and clients that begin in it are in memory, all others are
-  not touched. Clients of other libraries, ``BlockingProducer`` and ``FaultProxy``, need a port and do not reach it;
-- no socket is made, and no file descriptor used.
+- it belongs to the loop while the block lasts: listeners and clients that begin in it are in memory, all others are
+  not affected. Clients of other libraries, ``BlockingProducer`` and ``FaultProxy``, need a port and do not reach it; -
+  no socket is made, and no file descriptor used.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ Arguments = TypeVarTuple("Arguments")
 def in_memory() -> Iterator[None]:
     """Within ``with in_memory():`` every ``DevBroker`` listens in memory, and every client that starts connects there.
 
-    It is for the running loop. Raises RuntimeError where none runs, and IllegalStateError where it is in memory
-    already.
+    It is for the running loop. Raises RuntimeError if none runs, and IllegalStateError if it is already in memory.
     """
     loop = asyncio.get_running_loop()
     if network_of(loop) is not None:

@@ -1,4 +1,6 @@
-"""``MockProducer``, where tests look for it. It is a part of the producer: ``aiokafkapy.producer.mock``."""
+"""``MockProducer``, at the place where tests look for it. It is a part of the producer:
+``aiokafkapy.producer.mock``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures for the tests of applications that produce to Kafka: a broker and a producer, with no container and no JVM.
+"""Fixtures for the tests of applications that produce to Kafka: a broker and a producer, without containers or a JVM.
 
     async def test_order_is_published(kafka_producer, kafka_broker):
         await kafka_producer.send("orders", b"1")
@@ -6,9 +6,9 @@
 
 ``kafka_broker`` is a ``DevBroker`` of one node, started and stopped in the test's own event loop; a mark changes its
 options: ``@pytest.mark.kafka_broker(nodes=3)``. ``kafka_producer`` is a started ``KafkaProducer`` on it, with
-``@pytest.mark.kafka_producer(linger_ms=0)`` for its options. ``kafka_cluster`` is the same cluster as tests see it that
-run on any: ``--kafka=dev`` is that broker, the default; ``memory`` has it without a socket, ``proxy`` behind a
-``FaultProxy``, and ``real`` is a Kafka that runs already. All of them need pytest-asyncio, in any mode.
+``@pytest.mark.kafka_producer(linger_ms=0)`` for its options. ``kafka_cluster`` is the same cluster for tests that run
+on any kind: ``--kafka=dev`` is that broker, the default; ``memory`` has it without a socket, ``proxy`` behind a
+``FaultProxy``, and ``real`` is a Kafka that already runs. All of them need pytest-asyncio, in any mode.
 
 ``kafka_simulation`` runs a coroutine in the worlds of many seeds: see ``aiokafkapy.testing.simulation``.
 
@@ -47,7 +47,7 @@ _HAS_PYTEST_ASYNCIO = importlib.util.find_spec("pytest_asyncio") is not None
 
 if TYPE_CHECKING or _HAS_PYTEST_ASYNCIO:
     from pytest_asyncio import fixture as _async_fixture
-else:  # the fixtures exist all the same, so that a test that requests one fails with the remedy
+else:  # the fixtures still exist, so that a test that requests one fails with the remedy
     _async_fixture = pytest.fixture
 
 
@@ -92,7 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @_async_fixture
 async def kafka_cluster(request: pytest.FixtureRequest) -> AsyncIterator[KafkaCluster]:
-    """The cluster that ``--kafka`` chose, with names of its own for topics: a ``KafkaCluster``."""
+    """The cluster that ``--kafka`` chose, with unique names for topics: a ``KafkaCluster``."""
     from .kafka_cluster import kafka_cluster as new_cluster
 
     config = request.config
@@ -174,7 +174,7 @@ def _seeds(request: pytest.FixtureRequest) -> int | Iterable[int]:
 
 
 def _servers(config: pytest.Config) -> str | None:
-    """Those of a cluster that runs already."""
+    """The addresses of a cluster that already runs."""
     given: str | None = config.getoption("--kafka-bootstrap-servers")
     if given is None and config.getoption("--kafka") == "real":
         given = os.environ.get(SERVERS_VARIABLE)

@@ -1,9 +1,8 @@
-"""TLS of the servers for tests: of a proxy, on each of its two sides, and of a replay.
+"""TLS of the servers for tests: of a proxy, on each of its two sides, and of a replay. Owns the contexts made of
+options, and the handshake of one connection, which ``TlsTransport`` carries out. It knows neither frames nor
+recordings. asyncio's own TLS would suffice, but uvloop's handshakes cannot be given up.
 
-Owns which options make which context, and the handshake of one connection, which ``TlsTransport`` carries out. It knows
-neither frames nor recordings. asyncio's own TLS would do but for uvloop, whose handshakes cannot be given up.
-
-Rule: after a handshake that failed, or was given up, its connection is never made, and nothing uses its socket.
+Rule: after a handshake that failed, or was given up, its connection is never made, and its socket is not used.
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ __all__ = ["Given", "Handshake", "ServerTls", "cluster_contexts"]
 HANDSHAKE_TIMEOUT: Final = 10.0
 
 Given: TypeAlias = bool | Mapping[str, Any]
-"""Whether a server speaks TLS; True: with a certificate of its own, else by these of a broker's options of TLS."""
+"""The TLS of a server; True: with its own certificate, else by these TLS options of a broker."""
 
 
 class ServerTls:
     """The TLS that a server for tests shows to its clients, if any.
 
-    With True it has ``certificates``, a throw-away CA and a server's certificate for loopback, as long as it is there.
+    With True it has ``certificates``, a throw-away CA and a server's certificate for loopback, while it exists.
     """
 
     def __init__(self, given: Given) -> None:
-        """Raises ConfigurationError for options and files that are of no use."""
+        """Raises ConfigurationError for unusable options and files."""
         self.certificates: TestCertificates | None = None
         self.contexts: TlsContexts | None = None
         if given is True:
-            from .certificates import TestCertificates  # trustme is needed for it alone
+            from .certificates import TestCertificates  # only this needs trustme
 
             self.certificates = TestCertificates()
             self.contexts = server_tls({"ssl_keystore_location": str(self.certificates.server_file)})
@@ -47,15 +46,15 @@ class ServerTls:
             self.contexts = server_tls({name: value for name, value in given.items() if name != "security_protocol"})
 
     def handshake(self, connection: asyncio.Protocol) -> Handshake | None:
-        """That of a new client's connection; None without TLS."""
+        """The handshake of a new client's connection; None without TLS."""
         return None if self.contexts is None else Handshake(self.contexts, connection)
 
 
 class Handshake:
-    """One of each connection; with the peer's ``host`` it is the client's half, else the server's."""
+    """The handshake of one connection; with the peer's ``host`` it is the client's half, else the server's."""
 
     def __init__(self, contexts: TlsContexts, connection: asyncio.Protocol, host: str | None = None) -> None:
-        """The ``connection`` is made when it is done. Raises ConfigurationError, SSLError and ValueError."""
+        """The ``connection`` is made after the handshake. Raises ConfigurationError, SSLError and ValueError."""
         self._done: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
         self._transport = TlsTransport(contexts.context(), connection, HANDSHAKE_TIMEOUT, self._on_done, host)
 
@@ -65,7 +64,7 @@ class Handshake:
         return self._transport.protocol
 
     async def wait(self) -> None:
-        """Return when it is done; raises OSError, SSLError among them, when it came to nothing."""
+        """Return when it is done; raises OSError, SSLError included, if it fails."""
         try:
             error = await asyncio.shield(self._done)
         except asyncio.CancelledError:
@@ -81,7 +80,7 @@ class Handshake:
 
     @property
     def future(self) -> asyncio.Future[OSError | None]:
-        """Done when it is, with the error, if any."""
+        """A future that is done with the handshake, with its error, if any."""
         return self._done
 
     # asyncio callbacks
@@ -92,9 +91,9 @@ class Handshake:
 
 
 def cluster_contexts(options: Mapping[str, Any]) -> TlsContexts:
-    """Those towards a cluster, from a client's options of TLS. Raises ConfigurationError."""
+    """The contexts for handshakes with a cluster, from a client's TLS options. Raises ConfigurationError."""
     check_tls_names(name for name in options if name != "security_protocol")
-    # The brokers' addresses are the proxy's business: a configuration has to have some.
+    # The proxy knows the brokers' addresses, but a configuration needs some.
     config = ClientConfig(**{"bootstrap_servers": "localhost:9092", **options, "security_protocol": "SSL"})
     contexts = config.new_tls_contexts()
     assert contexts is not None  # its protocol is SSL

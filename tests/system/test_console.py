@@ -290,7 +290,7 @@ async def test_a_key_goes_where_a_producer_sends_it(broker: DevBroker, page: htt
         ({"topic": "orders", "value": "xyz", "value_form": "hex"}, 400, "value is no hex"),
         ({"topic": "orders", "value": "{", "value_form": "json"}, 400, "value is no json"),
         ({"topic": "orders", "value": "v", "value_form": "xml"}, 400, "value_form='xml'"),
-        ({"topic": "orders", "value": "v", "headers": [["a"]]}, 400, "['a'] is no header"),
+        ({"topic": "orders", "value": "v", "headers": [["a"]]}, 400, "['a'] is not a header"),
         ({"topic": "orders", "value": "x" * 1_100_000}, 409, "exceeds the maximum configured value"),
         ([], 400, "the body is not a JSON object"),
     ],

@@ -7,8 +7,8 @@
         proxy.resume()
 
 ``proxy.py`` has the fault verbs, ``rules.py`` the armed request faults, ``requests.py`` the request and answer types,
-``links.py`` the pair of connections per client connection, ``gates.py`` the ports, ``traffic.py`` what both use of the
-proxy, and ``addresses.py`` the addresses in responses.
+``links.py`` the pair of connections per client connection, ``gates.py`` the ports, ``traffic.py`` the part of the
+proxy that both use, and ``addresses.py`` the addresses in responses.
 """
 
 from .proxy import FaultProxy

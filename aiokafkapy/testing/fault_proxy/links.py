@@ -1,9 +1,9 @@
 """One client's connection through a ``FaultProxy``, and the one made for it to the broker.
 
-Each side (``_End``) has an output queue. Input is split into frames, decided on by the ``Traffic``, and queued at
-the other side. A response's place in the queue is taken when its request arrives, so that responses keep the order of
-the requests. ``pump`` writes from the head of a queue; it is called whenever something that the queue may wait for has
-changed (a response came, a hold was released, a stall ended, a timer is due, the socket is writable).
+Each side (``_End``) has an output queue. Input is split into frames, decided on by the ``Traffic``, and queued at the
+other side. A response's place in the queue is taken when its request arrives, so that responses keep the order of the
+requests. ``pump`` writes from the head of a queue; it is called after every event that the queue may wait for (a
+response came, a hold was released, a stall ended, a timer is due, the socket is writable).
 
 Rules: the only task is the one that connects; a full queue stops reading at the other side; a stalled link decides
 nothing; a cut link decides, reads and writes nothing more.
@@ -35,7 +35,7 @@ _HIGH_WATER = 1 << 20
 # Bytes written to a socket at a time, so that a stall can begin in the middle of a large frame.
 _CHUNK = 1 << 17
 
-# With limited bandwidth, how many times a second bytes are let through.
+# With limited bandwidth, the times per second that bytes are let through.
 _PIECES_PER_SECOND = 50
 
 _SIZE = struct.Struct(">i")
@@ -81,7 +81,7 @@ class _Piece:
     then: _Then = _Then.NOTHING
     due: float = 0.0  # loop time
     hold: Hold | None = None
-    # For a recording: all its bytes, and the request that it answers with that one's number
+    # For a recording: all its bytes, and the request that it answers, with its number
     whole: bytes = b""
     request: Request | None = None
     number: int | None = None
@@ -193,7 +193,7 @@ class Link:
             self._traffic.answer_sent()
 
     def written(self, end: _End, piece: _Piece, size: int) -> None:
-        """So many bytes of a piece, all or the first, went to that side."""
+        """So many bytes of a piece, all or the first ones, went to that side."""
         if self._recorder is not None and end is self.client and size:
             data = piece.whole[:size]
             sent = self._traffic.as_sent(piece.request, data) if size == len(piece.whole) else data
@@ -362,7 +362,7 @@ class _End(asyncio.Protocol):
         self._link.peer(self).update_reading()
 
     def finish(self, then: _Then) -> None:
-        """Nothing more will be queued for this side: close it after the pieces that can still be written."""
+        """The queue of this side is complete: close it after the pieces that can still be written."""
         if self._link.is_cut:
             self.close(reset=False)
             return
@@ -440,7 +440,7 @@ class _End(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's does not inherit from it
         own: object = transport
         if isinstance(own, TlsTransport):
-            own.set_write_buffer_limits(0)  # it drops what the socket has not taken when it is closed: so it waits
+            own.set_write_buffer_limits(0)  # when closed, it drops bytes that the socket has not taken: so it waits
         if self._link.is_cut:
             self.close(reset=True)
             return

@@ -2,8 +2,8 @@
 
 Every verb applies to all nodes, or with ``node_id`` to one, which need not have been seen yet. An API key may be an
 ``ApiKey`` or its number; None means every API. ``on_request``, ``delay``, ``drop_next``, ``request_count`` and
-``clear`` are called as those of the dev broker's ``controls``; of connections, ``cut`` is ``drop_connections`` there,
-and ``stall`` and ``resume`` are ``stall_connections`` with True and False.
+``clear`` are called like those of the dev broker's ``controls``; for connections, ``cut`` is ``drop_connections``
+there, and ``stall`` and ``resume`` are ``stall_connections`` with True and False.
 
 Rules:
 
@@ -12,8 +12,8 @@ Rules:
 - Responses keep the order of their requests, with any faults.
 - Each address that a broker advertises gets a port here as soon as it is seen, and clients see no other. Frames that
   cannot be decoded are passed on unchanged.
-- TLS ends here, on each side by itself: clients may come by it, and brokers be reached by it. Faults are those of the
-  bytes within; handshakes are made all the same.
+- TLS ends here, on each side separately: clients may use it, and so may the connections to brokers. Faults apply to
+  the bytes within; handshakes are always made.
 - Leaving the block leaves no connection, task, timer or listening port.
 - A recording has the client's requests and the answers that it got, faults included, with the brokers' own addresses,
   so that two recordings of one conversation are alike.
@@ -58,24 +58,23 @@ _PASS_ON: Final = Answer()
 class FaultProxy:
     """A proxy in front of a cluster: ``bootstrap_servers`` are addresses of some or all real brokers.
 
-    Enter it with ``async with`` on the loop that is to serve it, and give clients its own ``bootstrap_servers``. It
-    sends no requests of its own, so the cluster may start later. ``requests`` has every request that was read whole, in
+    Enter it with ``async with`` on the loop that serves it, and give clients its own ``bootstrap_servers``. It sends
+    no requests of its own, so the cluster may start later. ``requests`` has every request that was read completely, in
     order of arrival; the bytes of the oldest ones are dropped beyond 64 MiB in all.
 
-    ``record`` is a file's path: the conversation is written there, for ``ReplayBroker``, until the block is left or the
-    file has ``max_bytes``. ``hash_payloads`` puts digests in place of records' keys, values and header values, and
-    ``hide_names`` other names in place of those given, such as a topic's; SASL's bytes, tokens and passwords are never
-    written. Entering raises OSError when the file cannot be opened, leaving when
-    it could not be written. ``port`` is that of the first address; 0 is a free one.
+    ``record`` is a file's path: the conversation is written there, for ``ReplayBroker``, until the block is left or
+    the file has ``max_bytes``. ``hash_payloads`` replaces records' keys, values and header values by digests, and
+    ``hide_names`` replaces the given names, such as a topic's, by others; SASL's bytes, tokens and passwords are never
+    written. Entering raises OSError if the file cannot be opened, and leaving if it could not be written. ``port`` is
+    that of the first address; 0 is a free one.
 
-    ``tls`` lets clients come by TLS, by a broker's options, such as ``{"ssl_keystore_location": "proxy.pem"}``, or with
-    True by ``certificates`` that are made for it: ``proxy.certificates.client_options()`` are a client's then.
-    ``cluster_tls`` are a client's options of TLS, by which brokers are reached, ``{}`` for the system's authorities.
-    Raises ConfigurationError for options of no use.
+    ``tls`` lets clients use TLS, by a broker's options, such as ``{"ssl_keystore_location": "proxy.pem"}``, or with
+    True by ``certificates`` that are made for it: ``proxy.certificates.client_options()`` are then a client's options.
+    ``cluster_tls`` are a client's options of TLS for the connections to brokers, ``{}`` for the system's authorities.
+    Raises ConfigurationError for unusable options.
 
-    A fault is for all nodes, or with ``node_id`` for one. No id is an error: that of a broker that was not seen yet
-    counts as soon as a response names it. ``times`` is 1 or more, or None for all until ``clear``; else ValueError is
-    raised.
+    A fault is for all nodes, or with ``node_id`` for one. No id is an error: the id of an unseen broker counts as soon
+    as a response names it. ``times`` is 1 or more, or None for all until ``clear``; else ValueError is raised.
     """
 
     def __init__(
@@ -109,9 +108,9 @@ class FaultProxy:
         self.answers_received = 0
         self.answers_sent = 0
         self.strangers = 0
-        """Connections that were ended since their bytes are not frames, or, with ``tls``, not a handshake."""
+        """Connections that were ended because their bytes are not frames, or, with ``tls``, not a handshake."""
         self.cluster_failure: KafkaError | None = None
-        """Why the last handshake with a broker failed, if one did: clients see no more than a connection that ends."""
+        """The error of the last failed handshake with a broker: clients only see a connection that ends."""
         self._kept: deque[tuple[Request, int]] = deque()
         self._kept_bytes = 0
         self._connections = 0
@@ -150,7 +149,7 @@ class FaultProxy:
     async def __aexit__(self, *exception: object) -> None:
         """Stop listening and end all connections."""
         if self.recorder is not None:
-            self.recorder.end()  # before the connections are cut, which is not the cluster's doing
+            self.recorder.end()  # before the connections are cut, which the cluster does not do
         self.refuse()
         links = [link for gate in self._gates.values() for link in gate.links]
         self.cut()
@@ -162,7 +161,7 @@ class FaultProxy:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses to give to clients; they never change."""
+        """The addresses for clients; they never change."""
         return ",".join(f"{LOOPBACK}:{self._gates[address].port}" for address in self._bootstrap)
 
     @property
@@ -183,7 +182,7 @@ class FaultProxy:
 
     @property
     def certificates(self) -> TestCertificates | None:
-        """Those that were made for ``tls=True``."""
+        """The certificates that were made for ``tls=True``."""
         return self.client_tls.certificates
 
     # observations
@@ -197,7 +196,7 @@ class FaultProxy:
         ]
 
     def request_count(self, api_key: int, node_id: int | None = None, *, since: int = 0) -> int:
-        """How many requests of an API there were, answered or not."""
+        """The number of requests of an API, answered or not."""
         return len(self.requests_of(api_key, node_id, since=since))
 
     def batches(self, *, since: int = 0) -> list[SentBatch]:
@@ -212,11 +211,11 @@ class FaultProxy:
         return len(self.requests)
 
     def connection_count(self, node_id: int | None = None) -> int:
-        """How many clients are connected now."""
+        """The number of clients connected now."""
         return sum(len(gate.links) for gate in self._chosen(node_id))
 
     def connected_at(self, node_id: int | None = None) -> list[float]:
-        """When each connection so far was accepted, in seconds of ``time.monotonic()``, ascending."""
+        """The times at which connections were accepted, in seconds of ``time.monotonic()``, ascending."""
         return sorted(moment for gate in self._chosen(node_id) for moment in gate.connected_at)
 
     async def seen(self, api_key: int, count: int = 1, *, since: int = 0, timeout: float = 10) -> Request:
@@ -242,8 +241,8 @@ class FaultProxy:
     # faults of connections
 
     def cut(self, node_id: int | None = None, *, reset: bool = True) -> int:
-        """End all connections, by RST or (``reset=False``) orderly; return how many: 0 for a node that was not seen
-        yet. New ones are accepted.
+        """End all connections, by RST or (``reset=False``) orderly; return their number, 0 for an unseen node. New
+        ones are accepted.
         """
         links = [link for gate in self._chosen(node_id) for link in gate.links]
         for link in links:
@@ -252,7 +251,7 @@ class FaultProxy:
 
     def refuse(self, node_id: int | None = None) -> None:
         """Close the ports: new connections are refused, existing ones go on. ``accept`` ends it; ``clear`` and
-        ``resume`` do not. Does nothing where they are closed.
+        ``resume`` do not. Does nothing if they are closed.
         """
         self.refusals.set(value=True, node_id=node_id)
         self._apply(node_id)
@@ -263,8 +262,8 @@ class FaultProxy:
         self._apply(node_id)
 
     def stall(self, node_id: int | None = None) -> None:
-        """Stop reading and writing: connections stay and are accepted, and buffers fill. ``resume`` ends it. For a node
-        that was not seen yet it begins when a response names it.
+        """Stop reading and writing: connections stay and are accepted, and buffers fill. ``resume`` ends it. For an
+        unseen node it begins when a response names it.
         """
         self.modes.set(value=Mode.STALL, node_id=node_id)
         self._apply(node_id)
@@ -436,11 +435,11 @@ class FaultProxy:
         self.changed()
 
     def recorder_of(self, connection: int, address: tuple[str, int], node_id: int | None) -> ConnectionRecorder | None:
-        """The recorder of a new connection to a broker's address; None when nothing is recorded."""
+        """The recorder of a new connection to a broker's address; None without a recording."""
         return None if self.recorder is None else self.recorder.connected(connection, address, node_id)
 
     def as_sent(self, request: Request | None, data: bytes) -> bytes:
-        """A response as it is recorded: with the brokers' own addresses."""
+        """The recorded form of a response, with the brokers' own addresses."""
         if request is None or len(data) < 8 or int.from_bytes(data[:4]) != len(data) - 4:
             return data
         return rewrite_addresses(request.api_key, request.version, data[4:], self._original)

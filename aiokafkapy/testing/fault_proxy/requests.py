@@ -1,4 +1,4 @@
-"""The requests that a ``FaultProxy`` has seen, and the ``Answer``, which decides about one.
+"""The requests that a ``FaultProxy`` has seen, and the ``Answer``, which decides the treatment of one.
 
 Knows the bytes of one request and nothing of connections. Request frames are without their size; the bytes sent to a
 client, which a test may replace by any others, include it.
@@ -33,7 +33,7 @@ from ...record.batch import RecordBatch
 __all__ = ["Answer", "Hold", "Replace", "Request", "SentBatch", "checked_delay"]
 
 NO_HEADER = RequestHeader(-1, -1, -1, None)
-"""The header of a frame that is not a Kafka request; such frames are passed on all the same."""
+"""The header of a frame that is not a Kafka request; such frames are still passed on."""
 
 
 class SentBatch(NamedTuple):
@@ -204,7 +204,7 @@ class Answer:
 
 
 def checked_delay(name: str, seconds: float) -> float:
-    """The delay of an answer; ValueError unless it is finite, and 0 at least."""
+    """The delay of an answer; ValueError unless it is finite and at least 0."""
     if not (math.isfinite(seconds) and seconds >= 0):
         raise ValueError(f"{name}={seconds}: write 0 or more seconds")
     return seconds

@@ -73,10 +73,10 @@ class Traffic(Protocol):
         """A handshake with a broker failed."""
 
     def recorder_of(self, connection: int, address: tuple[str, int], node_id: int | None) -> ConnectionRecorder | None:
-        """The recorder of a new connection to a broker's address; None when nothing is recorded."""
+        """The recorder of a new connection to a broker's address; None without a recording."""
 
     def as_sent(self, request: Request | None, data: bytes) -> bytes:
-        """A response as it is recorded: with the brokers' own addresses."""
+        """The recorded form of a response, with the brokers' own addresses."""
 
     def changed(self) -> None:
-        """Something happened that a waiting ``until`` may be about."""
+        """An event happened for which an ``until`` may wait."""

@@ -1,6 +1,6 @@
 """ACLs of a real Kafka: adds and removes them, and waits until each broker applies the change.
 
-Knows nothing of how brokers are started. Kafka's counterpart is ``AclBinding`` with its ``ResourcePattern`` and
+It does not know how brokers are started. Kafka's counterpart is ``AclBinding`` with its ``ResourcePattern`` and
 ``AccessControlEntry``.
 """
 
@@ -23,7 +23,7 @@ _PATIENCE: Final = 5.0
 
 @dataclass(frozen=True)
 class Acl:
-    """One ACL: ``Acl("User:alice", "WRITE", topic="flights")``; the resource is one of the last four.
+    """One ACL: ``Acl("User:alice", "WRITE", topic="flights")``; one of the last four arguments is the resource.
 
     ``"*"`` is any name; ``prefixed`` makes a name match all that begin with it. ``deny`` overrides any other ACL.
     """
@@ -100,7 +100,7 @@ def remove_acls(admin: Admin, addresses: Sequence[Address], acls: Sequence[Acl],
 
 
 def _wait(admin: Admin, addresses: Sequence[Address], acls: Sequence[Acl], timeout: float, *, present: bool) -> None:
-    """Wait for each broker by itself: brokers learn of new ACLs a moment after the controller."""
+    """Wait for each broker separately: brokers learn of new ACLs a moment after the controller."""
 
     def are_known() -> bool:
         return all(_has(address, acl) == present for address in addresses for acl in acls)

@@ -1,10 +1,10 @@
 """Apache Kafka's jars for ``ApacheKafka``, fetched once into a cache. ``gather_jars`` fetches others the same way.
 
-Owns where the jars are and how they are fetched: with Maven if it is installed, else with the Ivy that PySpark ships.
-Both read their own settings, so a mirror configured for them is used here too. Knows nothing of brokers.
+Owns the place of the jars and the way to fetch them: with Maven if it is installed, else with the Ivy that PySpark
+ships. Both read their own settings, so a mirror configured for them is used here too. Knows nothing of brokers.
 
 Rules: a directory in the cache is complete or absent. Jars are fetched into a directory beside it, which is then
-renamed under a file lock, so test runs may do it in parallel. Nothing is fetched if the directory exists. The cache is
+renamed under a file lock, so test runs may do it in parallel. No jar is fetched if the directory exists. The cache is
 ``AIOKAFKAPY_CACHE``, or ``aiokafkapy`` in ``XDG_CACHE_HOME``, or ``~/.cache/aiokafkapy``.
 """
 
@@ -54,7 +54,7 @@ class KafkaUnavailableError(RuntimeError):
 
 
 def cache_directory() -> Path:
-    """Where fetched jars are kept, whether it exists yet or not."""
+    """The directory for fetched jars, which need not exist yet."""
     if chosen := os.environ.get("AIOKAFKAPY_CACHE"):
         return Path(chosen)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -62,7 +62,7 @@ def cache_directory() -> Path:
 
 
 def unavailable_reason(version: str = DEFAULT_VERSION) -> str | None:
-    """Why this version of Kafka cannot be run here, or None if nothing is known to be missing."""
+    """The reason why this version of Kafka cannot be run here, or None if no missing part is known."""
     java = java_version()
     if java is None:
         return "there is no `java` on the path"
@@ -75,7 +75,7 @@ def unavailable_reason(version: str = DEFAULT_VERSION) -> str | None:
 
 @functools.cache
 def java_release() -> str:
-    """The release of the ``java`` on the path, such as 17.0.9; empty where none runs."""
+    """The release of the ``java`` on the path, such as 17.0.9; empty if none runs."""
     java = shutil.which("java")
     if java is None:
         return ""
@@ -88,15 +88,14 @@ def java_release() -> str:
 
 
 def java_version() -> int | None:
-    """The major version of the ``java`` on the path, or None where there is none that runs."""
+    """The major version of the ``java`` on the path, or None if none runs."""
     found = re.match(r"(?:1\.)?(\d+)", java_release())
     return int(found[1]) if found else None
 
 
 def fetch_jars(version: str = DEFAULT_VERSION) -> Path:
-    """The directory with the jars of ``version``, fetched when it is not there yet; blocks meanwhile.
-
-    Raises KafkaUnavailableError when they cannot be obtained.
+    """The directory with the jars of ``version``, fetched if it does not exist yet; blocks meanwhile. Raises
+    KafkaUnavailableError if they cannot be obtained.
     """
     path = _jars_path(version)
     if not path.is_dir() and (reason := unavailable_reason(version)):
@@ -118,9 +117,8 @@ def gather_jars(
     with_dependencies: bool = True,
     finish: Callable[[Path], None] | None = None,
 ) -> Path:
-    """The directory of this name in the cache, with the jars of ``artifacts``; fetched when it is not there yet.
-
-    ``finish`` may add to them before the directory is used. Raises KafkaUnavailableError, which says ``title``, when
+    """The directory of this name in the cache, with the jars of ``artifacts``; fetched if it does not exist yet.
+    ``finish`` may add to them before the directory is used. Raises KafkaUnavailableError, which names ``title``, if
     they cannot be obtained.
     """
     path = cache_directory() / directory
@@ -147,7 +145,9 @@ def gather_jars(
 
 
 def _leave_one_logging_back_end(directory: Path) -> None:
-    """Kafka 3.9's tools bring another, which may be the one that is found, and is silent without a file of its own."""
+    """Remove the other logging back end that Kafka 3.9's tools bring: Java may find that one, which is silent without
+    its own file.
+    """
     for jar in directory.glob("slf4j-reload4j-*.jar"):
         jar.unlink()
 
@@ -157,7 +157,7 @@ def _jars_path(version: str) -> Path:
 
 
 def _maven(artifacts: Sequence[Artifact], *, with_dependencies: bool, scratch: Path, target: Path) -> list[str]:
-    # Excluded here, a dependency is not even resolved: some are published nowhere.
+    # A dependency that is excluded here is not even resolved: some are not published anywhere.
     none = "<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>"
     excluded = "" if with_dependencies else f"<exclusions>{none}</exclusions>"
     dependencies = "".join(

@@ -1,6 +1,6 @@
 """A node of ``ApacheKafka``: its ports, and the files in its directory.
 
-Owns the configuration of a small node, and how its log directory is formatted. It starts and ends no node.
+Owns the configuration of a small node, and the formatting of its log directory. It does not start or end nodes.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def server_properties(node: Node, voters: str, voter_count: int) -> dict[str, ob
         "log.index.size.max.bytes": 1024 * 1024,
         "log.cleaner.dedupe.buffer.size": 4 * 1024 * 1024,
         "log.segment.delete.delay.ms": 1000,
-        # Tests stamp records as they like: one of long ago would be deleted within five minutes.
+        # Tests use any time stamps: an old record would be deleted within five minutes.
         "log.retention.ms": -1,
         # Internal topics, as small as they can be.
         "offsets.topic.num.partitions": 1,
@@ -93,7 +93,7 @@ def server_properties(node: Node, voters: str, voter_count: int) -> dict[str, ob
         "transaction.state.log.num.partitions": 1,
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": 1,
-        # A transaction that is over its time is aborted soon, not up to ten seconds later.
+        # An overdue transaction is aborted soon, not up to ten seconds later.
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
         "group.initial.rebalance.delay.ms": 0,
         # A killed node is detected within seconds, but a stalled two-core machine is tolerated.
@@ -130,7 +130,7 @@ def format_node(node: Node, tools: KafkaTools, cluster_id: str, options: Sequenc
 
 
 def copy_formatted(formatted: Node, node: Node) -> None:
-    """Format a node as another one is, without Kafka's tool, whose JVM takes a second of CPU for each."""
+    """Format a node like another one, without Kafka's tool, whose JVM takes a second of CPU for each."""
     shutil.copytree(formatted.data, node.data)
     meta = node.data / "meta.properties"
     settings = dict(line.split("=", 1) for line in meta.read_text().splitlines() if not line.startswith("#"))
@@ -139,14 +139,14 @@ def copy_formatted(formatted: Node, node: Node) -> None:
 
 
 def new_uuid() -> str:
-    """A UUID in Kafka's own form; one that begins with a dash would look like an option to its tools."""
+    """A UUID in Kafka's own form, not beginning with a dash, which would look like an option to its tools."""
     while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return text
 
 
 def tail_of(path: Path, lines: int = 25) -> str:
-    """The last lines of a node, and its errors before, since a node that fails says much while it shuts down."""
+    """The last lines of a node, and its earlier errors, since a failing node writes much while it shuts down."""
     try:
         said = path.read_text(errors="replace").splitlines()
     except OSError as error:

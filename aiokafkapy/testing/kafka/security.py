@@ -7,9 +7,9 @@
         producer = KafkaProducer(kafka.bootstrap_servers_of("SASL_SSL"),
                                  **security.client_options("SASL_SSL", user="alice"))
 
-Owns the security part of server.properties, the users with which a node's log directory is formatted, and the options
-of clients. Knows nothing of processes. Kafka's counterparts are ``BrokerSecurityConfigs``, ``SslConfigs`` and
-``SaslConfigs``; all secrets are test secrets, in plain files.
+Owns the security part of server.properties, the users in a node's formatted log directory, and the options of clients.
+Knows nothing of processes. Kafka's counterparts are ``BrokerSecurityConfigs``, ``SslConfigs`` and ``SaslConfigs``; all
+secrets are test secrets, in plain files.
 
 Rules: settings with which a broker would not start, or which it would silently ignore, are a ValueError at once. The
 listener PLAINTEXT always exists: it is used between brokers and by ``ApacheKafka`` itself, and its ANONYMOUS principal
@@ -212,7 +212,7 @@ class KafkaSecurity:
     # for ``ApacheKafka``
 
     def server_properties(self, ports: Mapping[str, int], bind: str) -> dict[str, str]:
-        """A broker's properties for these listeners; the three that list all of them have only these."""
+        """A broker's properties for these listeners; the three properties that list all listeners have only these."""
         properties = {
             "listeners": ",".join(f"{name}://{bind}:{ports[name]}" for name in self.listeners),
             "advertised.listeners": ",".join(
@@ -319,7 +319,7 @@ class KafkaSecurity:
 def reload_certificates(security: KafkaSecurity, node_id: int, address: Address) -> None:
     """Make a running broker reload the key stores and trust stores of all TLS listeners (KIP-226); blocks.
 
-    A broker reloads the files when their unchanged paths are set again. It answers before it has done so.
+    A broker reloads the files when their unchanged paths are set again, and answers before it has reloaded them.
     """
     properties = security.server_properties(dict.fromkeys(security.listeners, 0), "")
     stores = ("ssl.keystore.location", "ssl.truststore.location")

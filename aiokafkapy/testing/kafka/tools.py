@@ -34,9 +34,8 @@ class KafkaToolError(RuntimeError):
 
 
 class KafkaTools:
-    """The Java tools of one version of Kafka; making one fetches the jars where needed, and blocks meanwhile.
-
-    Raises KafkaUnavailableError when there is no Java or the jars cannot be obtained.
+    """The Java tools of one version of Kafka; the constructor fetches the jars if needed, and blocks meanwhile. Raises
+    KafkaUnavailableError without Java, or if the jars cannot be obtained.
     """
 
     def __init__(self, version: str = DEFAULT_VERSION) -> None:
@@ -54,7 +53,7 @@ class KafkaTools:
     ) -> str:
         """Run a tool to its end and return its standard output.
 
-        ``class_name`` is as Kafka's scripts have it, such as ``org.apache.kafka.tools.ProducerPerformance``. Raises
+        ``class_name`` is as in Kafka's scripts, such as ``org.apache.kafka.tools.ProducerPerformance``. Raises
         KafkaToolError for an exit status other than 0, unless ``check`` is false, and after ``timeout`` seconds.
         """
         pipe = subprocess.PIPE
@@ -85,10 +84,9 @@ class KafkaTools:
         properties: Mapping[str, object] | None = None,
         arguments: Sequence[object] = (),
     ) -> list[str]:
-        """The lines that Kafka's own console consumer prints for a topic from its beginning.
-
-        It ends after ``max_messages``, or when nothing has come for ``timeout_ms``. ``properties`` are its formatter's,
-        such as {"print.key": True, "print.headers": True, "key.separator": "|"}.
+        """The lines that Kafka's own console consumer prints for a topic from its beginning. It ends after
+        ``max_messages``, or after ``timeout_ms`` without a message. ``properties`` are its formatter's, such as
+        {"print.key": True, "print.headers": True, "key.separator": "|"}.
         """
         options: list[object] = ["--bootstrap-server", bootstrap_servers, "--topic", topic, "--from-beginning"]
         options += ["--timeout-ms", timeout_ms]
@@ -101,7 +99,7 @@ class KafkaTools:
 
 
 def _communicate(process: subprocess.Popen[bytes], stdin: bytes, timeout: float) -> tuple[bytes, bytes]:
-    """Runs in a thread. A process killed from elsewhere ends it, since that ends its pipes."""
+    """Runs in a thread. It also ends if another thread kills the process, since that ends its pipes."""
     try:
         return process.communicate(stdin, timeout)
     except subprocess.TimeoutExpired:

@@ -1,10 +1,10 @@
-"""A conversation with a cluster as a file: written by a ``FaultProxy``, read by a ``ReplayBroker``.
+"""A conversation with a cluster as a file, which a ``FaultProxy`` writes and a ``ReplayBroker`` reads.
 
-``lines`` is the format, ``recorder`` writes it, ``hiding`` takes secrets and payloads out before anything is written,
-``recording`` reads it. None of them knows a socket. Names are imported on first access: what plays a recording needs no
-clock, which the recorder has.
+``lines`` is the format, ``recorder`` writes it, ``hiding`` takes secrets and payloads out before a line is written,
+``recording`` reads it. None of them knows a socket. Names are imported on first access: a replay does not need the
+clock that the recorder has.
 
-Comes in: frames as a client sent and got them. Goes out: lines of JSON, and the conversations that they tell.
+Frames that a client sent and got come in; lines of JSON go out, and the conversations in them.
 """
 
 from __future__ import annotations

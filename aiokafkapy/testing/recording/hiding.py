@@ -1,20 +1,18 @@
-"""Which bytes of a frame a recording may have: secrets never, payloads as they are or as digests.
-
-Owns the digests, and the choice of frames that must not be kept. The secrets of messages are found by
-``client.tap.redaction``, as for a packet capture. Pure: it knows no file and no connection.
+"""Decides which bytes of a frame a recording may have: never secrets, payloads unchanged or as digests. Owns the
+digests, and the choice of frames that must not be kept. ``client.tap.redaction`` finds the secrets of messages, as for
+a packet capture. Pure: it knows no file and no connection.
 
 Rules:
 
 - Proofs of identity (SASL's bytes, SCRAM's salts and passwords, delegation tokens, secret options of a configuration)
-  are written over, each by as many bytes.
-- A frame that cannot be taken apart may have one, and so nothing of it is kept but its size and, where the API is
-  known and not SaslAuthenticate, its header; nor is anything behind the end of a request. After SaslHandshake of
-  version 0 the client sends SASL's bytes without any header (KIP-152 ended that): there nothing is kept but whole
-  requests.
-- With digests, keys, values and values of headers become as many bytes that do not tell them: SHAKE-256 of a key, drawn
-  for this recording and never written, and the bytes. Equal bytes have equal digests within a recording. Batches are
-  decompressed for it, compressed by the same codec again, and have the right checksum: their size changes when they
-  were compressed. A batch at the end that is not whole, which every client leaves alone, is left out.
+  are overwritten, each by as many bytes.
+- A frame that cannot be decoded may have one, so only its size is kept and, if the API is known and not
+  SaslAuthenticate, its header; bytes behind the end of a request are not kept either. After SaslHandshake of version 0
+  the client sends SASL's bytes without any header (KIP-152 ended that): there only whole requests are kept.
+- With digests, keys, values and values of headers become the same number of bytes that do not reveal them: SHAKE-256
+  over a key, drawn for this recording and never written, and the bytes. Equal bytes have equal digests within a
+  recording. Batches are decompressed for it, compressed by the same codec again, and have the right checksum: their
+  size changes when they were compressed. An incomplete batch at the end, which every client ignores, is left out.
 """
 
 from __future__ import annotations
@@ -44,10 +42,10 @@ from ...record.batch import RecordBatch, iter_batches
 __all__ = ["NO_HEADER", "HiddenFrame", "Hiding"]
 
 NO_HEADER: Final = RequestHeader(-1, -1, -1, None)
-"""The name for a frame that is not a request of a known API."""
+"""The header of a frame that is not a request of a known API."""
 
 SHORTEST_NAME: Final = 4
-"""Shorter ones could be a part of anything."""
+"""Shorter names could be a part of other words."""
 
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 _LARGEST: Final = 1 << 40
@@ -56,7 +54,7 @@ _WITHOUT_PROOFS: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
 
 
 class HiddenFrame(NamedTuple):
-    """A frame for the recording, with its size: ``body`` is None when it was not, or cannot be, taken apart."""
+    """A frame for the recording, with its size: ``body`` is None if it was not, or cannot be, decoded."""
 
     wire: bytes
     header: RequestHeader
@@ -65,15 +63,15 @@ class HiddenFrame(NamedTuple):
 
 
 class Hiding:
-    """Of one recording."""
+    """Hides the secrets and payloads of one recording."""
 
     def __init__(self, *, hash_payloads: bool, names: Sequence[str] = ()) -> None:
-        """``names`` become others wherever they are in a message; ValueError for one that is short, or not ASCII."""
+        """``names`` are replaced everywhere in a message; ValueError for a name that is short, or not ASCII."""
         self._key = os.urandom(32) if hash_payloads else None
         self._names = _pseudonyms(names)
 
     def text(self, text: str) -> str:
-        """A text without the names that are hidden."""
+        """A text without the hidden names."""
         for name, other in self._names.items():
             text = text.replace(name, other)
         return text
@@ -91,7 +89,7 @@ class Hiding:
             header = header._replace(client_id=self.text(header.client_id))
         if header.api_key == ApiKey.SASL_AUTHENTICATE:
             return HiddenFrame(encode_request(_without_proof(body), *header[2:]), header, body, is_hidden=True)
-        # Brokers ignore bytes after a request, and librdkafka sends some; of an unknown request.
+        # Brokers ignore bytes after a request, and librdkafka sends some after an unknown request.
         kept = data[: 4 + end] + bytes(len(frame) - end)
         try:
             covered = self._covered(body)
@@ -107,7 +105,7 @@ class Hiding:
         return HiddenFrame(wire, header, body, is_hidden=wire != data)
 
     def answer(self, header: RequestHeader, data: bytes, *, is_bare_sasl: bool = False) -> HiddenFrame:
-        """An answer to a request with this header, given with its size; it may be torn, and not be an answer at all."""
+        """An answer to a request with this header, given with its size; it may be torn, or not be an answer at all."""
         if is_bare_sasl or header is NO_HEADER:
             return HiddenFrame(blanked(data, 4), header, None, is_hidden=len(data) > 4)
         try:
@@ -117,7 +115,7 @@ class Hiding:
         except Exception:
             is_harmless = self._key is None and header.api_key in _WITHOUT_PROOFS
             is_harmless |= header.api_key == ApiKey.API_VERSIONS
-            # Not by zeros: those may be a whole answer.
+            # Not by zeros, which may be a valid answer.
             wire = self._bytes(data) if is_harmless else data[:8] + b"\xff" * max(0, len(data) - 8)
             return HiddenFrame(wire, header, None, is_hidden=wire != data)
         if header.api_key == ApiKey.SASL_AUTHENTICATE:
@@ -167,7 +165,7 @@ class Hiding:
         return data
 
     def _hashed_batch(self, batch: RecordBatch) -> bytes:
-        if batch.is_control:  # a marker of the broker's
+        if batch.is_control:  # a broker's marker
             return bytes(batch.buffer)
         section = bytearray(batch.section())
         cover_records(section, 0, len(section), batch.record_count, self._digest)
@@ -180,7 +178,9 @@ class Hiding:
 
 
 def _pseudonyms(names: Sequence[str]) -> dict[str, str]:
-    """Another name for each, as long and as punctuated; the longest first, since one may be a part of another."""
+    """Another name for each, with the same length and punctuation; the longest first, since a name may be a part of
+    another.
+    """
     key = os.urandom(32)
     found = {}
     for name in sorted(set(names), key=lambda each: (-len(each), each)):
@@ -202,7 +202,7 @@ def _known_header(frame: bytes) -> RequestHeader:
 
 
 def _decoded(frame: bytes) -> tuple[int, Struct]:
-    """Where a request ends in its frame, and its body."""
+    """The end of a request in its frame, and its body."""
     header, position = decode_request_header(frame)
     cursor = RequestCursor(frame, position)
     entity: Any = request_class(header.api_key, header.api_version)
@@ -214,12 +214,12 @@ def _undecoded(data: bytes, header: RequestHeader, *, is_bare_sasl: bool) -> Hid
     """The recorded form of a request that cannot be decoded."""
     if is_bare_sasl or header is NO_HEADER or header.api_key == ApiKey.SASL_AUTHENTICATE:
         return HiddenFrame(blanked(data, 4), NO_HEADER, None, is_hidden=len(data) > 4)
-    if header.api_key == ApiKey.API_VERSIONS:  # of a version to come (KIP-511), and without secrets
+    if header.api_key == ApiKey.API_VERSIONS:  # of a future version (KIP-511), and without secrets
         return HiddenFrame(data, header, None, is_hidden=False)
     hidden = redacted_request(data, payloads=False, most_decoded=0)
     return HiddenFrame(hidden, header, None, is_hidden=hidden != data)
 
 
 def _without_proof(body: Struct) -> Struct:
-    # Encoded again, so that nothing is left that only a later version knows.
+    # Encoded again, which removes fields that only a later version knows.
     return dataclasses.replace(body, auth_bytes=bytes(len(body.auth_bytes)))

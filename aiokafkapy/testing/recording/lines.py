@@ -1,6 +1,6 @@
 """The lines of a recording: one JSON object each; the first says how to read the others.
 
-Owns their names and their check, line by line; ``recording`` checks that they fit together. Knows no file.
+Owns the names of fields and the check of each line; ``recording`` checks that the lines fit together. Knows no file.
 
 ==========  ==========================================================================================
 first line  ``recording`` (the version of the format, 1), ``by``, ``began``, ``bootstrap_servers``,
@@ -15,8 +15,8 @@ closed      ``by`` (``client`` or ``cluster``) and ``reset``
 ended       ``reason``
 ==========  ==========================================================================================
 
-Rules: ``wire`` counts, ``body`` is for people and never read back. Further names are left alone, so that later versions
-may add some. A line that is not so raises RecordingError with file and line.
+Rules: ``wire`` counts, ``body`` is for people and never read back. Unknown names are ignored, so that later versions
+may add some. An invalid line raises RecordingError with file and line.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RecordingError(ValueError):
 
 
 class Line:
-    """One line, and its fields by their types; each that is not there, or is another, raises RecordingError."""
+    """One line, and its fields by their types; a missing field, or one of another type, raises RecordingError."""
 
     __slots__ = ("_fields", "number", "path")
 
@@ -56,9 +56,9 @@ class Line:
         self.number = number
         try:
             fields = json.loads(text)
-        except (ValueError, RecursionError) as error:  # bytes that are no UTF-8 are a ValueError, too
+        except (ValueError, RecursionError) as error:  # bytes that are not UTF-8 are a ValueError, too
             reason = "too deep" if isinstance(error, RecursionError) else str(error)
-            raise self.error(f"it is no JSON: {reason}") from None
+            raise self.error(f"it is not JSON: {reason}") from None
         if not isinstance(fields, dict):
             raise self.error(f"it is not a JSON object, but {_shown(fields)}")
         self._fields: JsonObject = fields
@@ -68,7 +68,7 @@ class Line:
         return RecordingError(self.path, self.number, reason)
 
     def has(self, name: str) -> bool:
-        """Whether there is such a field."""
+        """True if the line has this field."""
         return name in self._fields
 
     def integer(self, name: str, low: int, high: int = 2**31 - 1) -> int:
@@ -126,7 +126,7 @@ class Line:
         value = self._fields[name]
         try:
             is_right = fits(value)
-        except TypeError:  # a list is in no tuple of words
+        except TypeError:  # a list is not in a tuple of words
             is_right = False
         if not is_right:
             raise self.error(f"{name} is {_shown(value)}: expected {wanted}")
@@ -140,7 +140,7 @@ class Line:
 
 
 def header_of(line: Line) -> tuple[list[tuple[str, int]], bool]:
-    """Of the first line: the bootstrap servers, and whether the payloads are hashed."""
+    """The content of the first line: the bootstrap servers, and whether the payloads are hashed."""
     if not line.has("recording"):
         raise line.error("it is not a recording: the first line must have 'recording', the version of its format")
     version = line.integer("recording", 0)

@@ -6,9 +6,10 @@ describes the messages here, too.
 
 Rules:
 
-- Nothing raises into the proxy: a file that fails ends the recording, which is logged, and ``failure`` has the reason.
-- A file is for its owner's eyes, and one that is there is written again. At ``max_bytes`` the recording ends, and says
-  so.
+- No error is raised into the proxy: a file that fails ends the recording, which is logged, and ``failure`` has the
+  reason.
+- A file is readable by its owner only, and an existing one is overwritten. At ``max_bytes`` the recording ends, and
+  its last line says so.
 - A connection still open when the recording ends was not closed: a replay leaves it open.
 """
 
@@ -50,8 +51,8 @@ class Recorder:
         hide_names: Sequence[str] = (),
         max_bytes: int = DEFAULT_MAX_BYTES,
     ) -> None:
-        """Opens the file, and raises OSError when that cannot be; ValueError for ``max_bytes`` below 1, and for a name
-        that cannot be hidden.
+        """Opens the file, and raises OSError if that fails; ValueError for ``max_bytes`` below 1, and for a name that
+        cannot be hidden.
         """
         if max_bytes < 1:
             raise ValueError(f"max_bytes={max_bytes}: write 1 or more")
@@ -64,7 +65,7 @@ class Recorder:
         self._room = max_bytes
         self._began = time.monotonic()
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        # Line by line, so that the lines before a crash are there.
+        # Line by line, so that the lines before a crash are written.
         self._file = os.fdopen(descriptor, "w", buffering=1, encoding="utf-8")
         self._is_ended = False
 
@@ -82,7 +83,7 @@ class Recorder:
         )
 
     def connected(self, connection: int, address: tuple[str, int], node_id: int | None) -> ConnectionRecorder:
-        """A client has connected to the proxy's place for ``address``."""
+        """A client has connected to the proxy's port for ``address``."""
         self.event("connected", connection, address=self.hiding.text(format_address(*address)), node=node_id)
         return ConnectionRecorder(self, connection)
 
@@ -164,7 +165,9 @@ class ConnectionRecorder:
         return number
 
     def answer(self, number: int | None, data: bytes, node_id: int | None) -> None:
-        """Bytes went to the client, its size included: a request's answer, or a part of one, or (None) no request's."""
+        """Bytes went to the client, the size included: the answer to a request, or a part of it, or (None) to no
+        request.
+        """
         header = NO_HEADER if number is None else self._headers[number - 1]
         hidden = self._recorder.hiding.answer(header, data, is_bare_sasl=number in self._bare)
         self._put("answer", number, hidden, node_id)

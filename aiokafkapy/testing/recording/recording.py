@@ -1,10 +1,8 @@
-"""A recording that was read: the connections in it, each with its requests, their answers, and its end.
+"""A recording that was read: the connections in it, each with its requests, their answers, and its end. Owns the check
+that the lines fit together; ``lines`` checks each line by itself. Messages are not decoded here.
 
-Owns whether the lines fit together; ``lines`` has each line by itself. Nothing of a message is taken apart here.
-
-Rules: a file that is damaged raises RecordingError with the line, before anything is replayed. One that was broken off,
-as by a full disk, is whole as far as it goes: ``ended`` is then None. A last line that is cut off is left out, and
-logged.
+Rules: a damaged file raises RecordingError with the line, before a replay begins. A file that was broken off, as by a
+full disk, is valid up to there: ``ended`` is then None. An incomplete last line is left out, and logged.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ _logger = get_logger(__name__)
 
 @dataclass(slots=True, eq=False)
 class Exchange:
-    """A request, and the bytes that answered it, with their size; None when nothing did. Times in seconds."""
+    """A request, and the bytes that answered it, with their size; None without an answer. Times are in seconds."""
 
     connection: int
     number: int
@@ -53,7 +51,9 @@ class Exchange:
 
 @dataclass(slots=True, eq=False)
 class Conversation:
-    """One connection. ``unasked`` are bytes that answered no request, each with the number of requests before it."""
+    """One connection. ``unasked`` are bytes that did not answer a request, each with the number of requests
+    before it.
+    """
 
     number: int
     address: tuple[str, int]
@@ -68,13 +68,13 @@ class Conversation:
 
     @property
     def is_closed_by_cluster(self) -> bool:
-        """Whether the recording has an end that was not the client's."""
+        """True if the recording has an end that was not the client's."""
         return self.closed_at is not None and not self.is_closed_by_client
 
 
 @dataclass(slots=True, eq=False)
 class Recording:
-    """All of a file."""
+    """The whole content of a file."""
 
     path: str
     bootstrap_servers: Sequence[tuple[str, int]]
@@ -98,19 +98,19 @@ class Recording:
         for number, text in enumerate(texts[1:-1], 2):
             reader.read(Line(path, number, text))
         if texts[-1]:
-            # The place from which on bytes are not used.
+            # The position from which bytes are not used.
             _logger.warning("recording.cut_off", file=path, line=len(texts), position=len(data) - len(texts[-1]))
         return recording
 
     @property
     def exchanges(self) -> list[Exchange]:
-        """Those of all connections, in the order of their requests."""
+        """The exchanges of all connections, in the order of their requests."""
         found = [exchange for conversation in self.conversations for exchange in conversation.exchanges]
         return sorted(found, key=lambda exchange: exchange.line)
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Where clients began, and where they connected to."""
+        """The addresses at which clients began, and those to which they connected."""
         return list(dict.fromkeys([*self.bootstrap_servers, *(each.address for each in self.conversations)]))
 
 

@@ -1,9 +1,7 @@
-"""A recorded conversation played again: the other end of a recording, for a client that is to do the same once more.
-
+"""Plays a recorded conversation again: the other end of a recording, for a client that must do the same once more.
 ``comparison`` says whether two requests are the same, ``script`` finds the recorded request and its response, both
-pure; ``replay_broker`` has the sockets.
-
-Comes in: a ``recording.Recording``, and requests. Goes out: the recorded answers, and each ``ReplayMismatch``.
+pure; ``replay_broker`` has the sockets. A ``recording.Recording`` and requests come in; the recorded answers, and each
+``ReplayMismatch``, go out.
 """
 
 from .replay_broker import ReplayBroker

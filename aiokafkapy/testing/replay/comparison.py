@@ -1,12 +1,13 @@
-"""Whether a request is one that was recorded: its message, without the fields that differ from run to run.
+"""Decides whether a request equals a recorded one: compares the messages without the fields that differ from run to
+run.
 
 Owns the choice of these fields. Pure, and knows no recording: bytes of requests come in, plain values and texts go out.
 
 Left out are: correlation and client ids, versions of software, the rest of a time-out, proofs of identity, the
-checksums and times of batches, the epochs of fetch sessions, the offsets that a group commits (which are those of the
-moment), the data that members of a group exchange, and the member ids that clients choose themselves (KIP-848).
-Lists of topics and partitions are sorted. Batches are compared by producer, sequence, codec and records; where payloads
-were hashed, by the sizes of keys and values.
+checksums and times of batches, the epochs of fetch sessions, the offsets that a group commits (which vary), the data
+that members of a group exchange, and the member ids that clients choose themselves (KIP-848). Lists of topics and
+partitions are sorted. Batches are compared by producer, sequence, codec and records; if payloads were hashed, by the
+sizes of keys and values.
 """
 
 from __future__ import annotations
@@ -33,26 +34,25 @@ _NOT_COMPARED: Final[Mapping[int, frozenset[str]]] = {
 }
 _MOST_SHOWN: Final = 60
 _MOST_DECOMPRESSED: Final = 32 * 1024 * 1024
-"""Bytes: a recording may be a stranger's. A batch with more is compared as it is."""
+"""The most bytes of a decompressed batch: a recording may be a stranger's. A larger batch is compared as it is."""
 
 
 def comparable(
     header: RequestHeader, frame: bytes, *, is_hashed: bool = False, is_hidden: bool = False
 ) -> dict[str, Any]:
     """The values of a request, given without its size, that are the same in each run; dicts, lists and values.
-
-    ``is_hashed``: payloads count by their sizes. ``is_hidden``: bytes that cannot be taken apart do not count.
+    ``is_hashed``: payloads count by their sizes. ``is_hidden``: bytes that cannot be decoded do not count.
     """
     try:
         _, body = decode_request(frame)
-    except Exception:  # no schema, or no request
-        # Behind the API, the version and the correlation id.
+    except Exception:  # no schema, or not a request
+        # Bytes after the API, the version and the correlation id.
         return {"bytes": None if is_hidden or header.api_key < 0 else frame[8:]}
     return _message(body, _NEVER_COMPARED | _NOT_COMPARED.get(header.api_key, frozenset()), is_hashed=is_hashed)
 
 
 def difference(recorded: object, came: object, place: str = "") -> str:
-    """Where two are not the same, and how, in words; empty for the same."""
+    """The differences of two requests, in words; empty if they are the same."""
     if isinstance(recorded, dict) and isinstance(came, dict):
         for name in recorded:
             found = difference(recorded[name], came.get(name), f"{place}.{name}" if place else name)

@@ -1,13 +1,12 @@
-"""``as_full_fetches``: the fetches of sessions (KIP-227) as if each had named all of its partitions.
-
-Owns what a session holds. Pure: it knows no recording. In a session a request names only the partitions whose position
-has changed, and an answer only those with something new, so neither says alone what was asked for and told. Kafka's
+"""``as_full_fetches``: turns the fetches of sessions (KIP-227) into fetches that name all of their partitions. Owns
+the state of a session. Pure: it knows no recording. In a session a request names only the partitions whose position
+has changed, and an answer only those with news, so neither is complete by itself. Kafka's
 counterpart is ``FetchSession``.
 
 Rules:
 
-- a partition that a session's answer leaves out has nothing new: it is told as it was last, without records;
-- a session whose beginning is not there tells nothing.
+- a partition that a session's answer leaves out has no news: it gets its last answer, without records; - a session
+  whose beginning is missing is not used.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _Place = tuple[TopicKey, int]
 
 
 class Fetch(NamedTuple):
-    """One that was recorded: the broker that was asked, and request and answer without their sizes."""
+    """A recorded fetch: the broker that was asked, and request and answer without their sizes."""
 
     broker: Hashable
     header: RequestHeader
@@ -46,7 +45,7 @@ class _Session:
         self.told: dict[_Place, Struct] = {}
 
     def ask(self, request: Struct) -> None:
-        """Take the changes of a request."""
+        """Apply the changes of a request."""
         for topic in getattr(request, "forgotten_topics_data", ()):  # before version 7 there are no sessions
             for index in topic.partitions:
                 self.positions.pop((topic_key(topic), index), None)
@@ -67,7 +66,7 @@ class _Session:
         return [whole[place] for place in self.positions if place in whole]
 
     def values(self) -> Values:
-        """The request for all partitions, as it is compared."""
+        """The request for all partitions, in the form for comparison."""
         return {
             "topics": [
                 {"topic": name, "partitions": [{"partition": index, "fetch_offset": position}]}
@@ -77,14 +76,14 @@ class _Session:
 
 
 def as_full_fetches(fetches: Iterable[Fetch]) -> list[tuple[Values, bytes] | None]:
-    """The values of each request and its answer, of no session; None for one that tells nothing. In their order."""
+    """The values of each request and its answer, without sessions, in order; None for an unusable one."""
     sessions: dict[tuple[Hashable, int], _Session] = {}
     return [_full(each, sessions) for each in fetches]
 
 
 def end_of_session(header: RequestHeader, frame: bytes) -> bytes | None:
-    """The answer to a request of a session that was recorded otherwise: that there is no such session, after which a
-    client names all of its partitions. None for a request of no session.
+    """The answer to a request of a session that was recorded otherwise: "no such session", after which a client names
+    all of its partitions. None for a request without a session.
     """
     _, request = decode_request(frame)
     if not getattr(request, "session_id", 0) or request.session_epoch == 0:

@@ -1,11 +1,10 @@
-"""Who may log in to a replay, and the broker's half of it: SASL is not played from the recording, but carried out.
+"""Logins to a replay, the broker's half: SASL is not played from the recording, but carried out. Owns the SASL
+requests of a connection if a replay has users. A recording has no proofs of identity, and SCRAM's differ each time,
+since both sides add to them; so a client that must log in as before needs a peer that knows its password. Pure: frames
+come in, answers go out. Kafka's counterpart is ``SaslServerAuthenticator``.
 
-Owns SASL's requests of a connection where a replay has users. A recording has no proofs of identity, and SCRAM's differ
-each time, since both sides add to them; so a client that is to log in as it did needs somebody at the other end who
-knows its password. Pure: frames come in, answers go out. Kafka's counterpart is ``SaslServerAuthenticator``.
-
-Rules: a user logs in by PLAIN or SCRAM, whichever was recorded; a wrong password is refused, as a broker would, and is
-no mismatch; a client may leave SASL out.
+Rules: a user logs in by PLAIN or SCRAM, whatever was recorded; a wrong password is refused, as by a broker, and is not
+a mismatch; a client may leave SASL out.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 class Logins:
-    """The users of a replay, with their passwords. It is the settings of each connection's session."""
+    """The users of a replay, with their passwords. It serves as the settings of each connection's session."""
 
     max_reauth_ms: Final = 0
     failure_delay: Final = 0.0
@@ -59,16 +58,16 @@ class Login:
 
     @property
     def is_failed(self) -> bool:
-        """Whether the connection is to be closed after its answer."""
+        """True if the connection must be closed after its answer."""
         return self._session.is_failed
 
     @property
     def takes_tokens(self) -> bool:
-        """Whether the next frame is a bare token (before KIP-152)."""
+        """True if the next frame is a bare token (before KIP-152)."""
         return self._session.takes_tokens
 
     def token(self, token: bytes, now: float) -> bytes:
-        """The answer to a bare token, with its size; empty when it is refused."""
+        """The answer to a bare token, with its size; empty if it is refused."""
         try:
             answer, _ = self._session.authenticate(token, now, 0)
         except SaslAuthenticationFailedError:
@@ -76,7 +75,7 @@ class Login:
         return len(answer).to_bytes(4, "big") + answer
 
     def answer(self, header: RequestHeader, frame: bytes, now: float) -> bytes | None:
-        """The answer to a request of SASL's, with its size; None for one of another API. MalformedFrameError."""
+        """The answer to a SASL request, with its size; None for another API. Raises MalformedFrameError."""
         if header.api_key not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
             return None
         _, body = decode_request(frame)

@@ -1,8 +1,7 @@
-"""``put_together``: an answer for partitions that clients asked for in another combination than in the recording.
-
-Owns where partitions are in requests and answers of the APIs that are asked for several of them at once. Pure: it knows
-no recording. How many partitions a consumer asks for at once depends on when it has heard of each, and on which ones
-its group has given it.
+"""``put_together``: makes an answer for partitions that clients request in another combination than in the recording.
+Owns the places of partitions in requests and answers of the APIs that take several at once. Pure: it knows no
+recording. The partitions that a consumer requests together depend on the moment when it heard of each, and on its
+group's assignment.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from ...protocol.codec import RequestHeader, Struct, decode_response, encode_res
 __all__ = ["PARTED", "TopicKey", "Values", "put_together", "topic_key"]
 
 Values: TypeAlias = Mapping[str, Any]
-"""A request as it is compared: its fields, of which lists are lists of such mappings."""
+"""A request in the form for comparison: its fields, whose lists are lists of such mappings."""
 TopicKey: TypeAlias = str | UUID
 _Place: TypeAlias = tuple[TopicKey, int, int]
-"""A topic, the number of a partition, and the position that was asked for."""
+"""A topic, the number of a partition, and the requested position."""
 
 
 class _Names(NamedTuple):
-    """Of fields: a partition's number and position in the request, and the topics in the answer."""
+    """The names of fields: a partition's number and position in the request, and the topics in the answer."""
 
     partition: str
     position: str
@@ -40,15 +39,15 @@ _NAMES: Final[Mapping[int, _Names]] = {
 PARTED: Final = frozenset({*_NAMES, ApiKey.OFFSET_FETCH})
 """The APIs whose answers are put together."""
 _TOPIC: Final = ("topic_id", "topic", "name")
-"""The first of these that a message has is the topic's."""
+"""The first of these fields that a message has names the topic."""
 
 
 def put_together(header: RequestHeader, asked: Values, known: Sequence[tuple[Values, bytes]]) -> bytes | None:
-    """The answer to a request with these values, from ``known`` requests' values and answers; None when they have not
-    all of its partitions. Answers of a fetch session do not count: they leave partitions out.
+    """The answer to a request with these values, from ``known`` requests' values and answers; None if these lack one
+    of its partitions. Answers of a fetch session do not count: they leave partitions out.
 
-    Of several answers for a partition the first counts, but one with records before those without, so that a
-    client that asks again makes progress.
+    Of several answers for a partition the first counts, but one with records before those without, so that a client
+    that repeats a request makes progress.
     """
     if header.api_key == ApiKey.OFFSET_FETCH:
         return _committed_offsets(header, asked, known)
@@ -95,7 +94,7 @@ def _partitions(names: _Names, values: Values) -> Iterator[_Place]:
 
 
 def _committed_offsets(header: RequestHeader, asked: Values, known: Sequence[tuple[Values, bytes]]) -> bytes | None:
-    """As ``put_together``, of groups' offsets. An answer for all partitions of a group has each of them, too."""
+    """As ``put_together``, for groups' offsets. An answer for all partitions of a group contains each of them, too."""
     answers: dict[tuple[str, str, int], Struct] = {}
     first: Struct | None = None
     for values, frame in known:
@@ -127,13 +126,13 @@ def _committed_offsets(header: RequestHeader, asked: Values, known: Sequence[tup
 
 
 def _groups(values: Values) -> Sequence[Values]:
-    """Those of a request: one before version 8, then several."""
+    """The groups of a request: one before version 8, then several."""
     found: Sequence[Values] = values.get("groups", [values])
     return found
 
 
 def _told(values: Values, body: Struct) -> Iterator[tuple[str, Struct, Struct]]:
-    """Each group's topics and partitions of an answer."""
+    """Each group's topics and partitions in an answer."""
     groups = (
         [(each.group_id, each) for each in body.groups] if hasattr(body, "groups") else [(values["group_id"], body)]
     )
@@ -149,7 +148,7 @@ def _has_records(topic: Struct | None) -> bool:
 
 
 def _answer_for(names: _Names, body: Struct, place: _Place) -> Struct | None:
-    """A topic of the answer, with this partition alone; None when it has it not."""
+    """A topic of the answer, with only this partition; None if the answer lacks it."""
     for topic in getattr(body, names.answers):
         key = topic_key(topic)
         for partition in topic.partitions:

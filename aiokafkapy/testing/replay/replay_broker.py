@@ -4,14 +4,14 @@
         async with KafkaProducer(broker.bootstrap_servers) as producer: ...
         broker.check()
 
-Owns the sockets and the time at which an answer leaves; ``script`` decides which one it is. For a client it is the
-cluster of the recording: each address in it has a port here, and answers name that.
+Owns the sockets and the time at which an answer leaves; ``script`` chooses the answer. For a client it is the cluster
+of the recording: each address in the recording has a port here, which answers name.
 
 Rules:
 
-- An answer comes as long after its request as it did (``speed=2``: half as long; None: at once), in the order of the
-  requests. Where nothing was answered, nothing is; where the cluster ended a connection, it is ended.
-- Nothing is decided by the clock or by chance: the same requests get the same answers, each time.
+- An answer comes as long after its request as recorded (``speed=2``: half as long; None: at once), in the order of the
+  requests. A request without a recorded answer gets none; a connection that the cluster ended is ended.
+- Neither the clock nor chance decides: the same requests always get the same answers.
 - A request missing from the recording ends its connection, and is among ``mismatches``.
 - Leaving the block leaves no connection, timer or listening port.
 """
@@ -45,12 +45,11 @@ __all__ = ["ReplayBroker"]
 class ReplayBroker:
     """Plays a recording: a file's path, or a ``Recording`` that was read.
 
-    Raises OSError and RecordingError (file and line) for a file that cannot be read, ValueError for a ``speed`` that is
-    neither None nor above 0. ``port`` is that of the first bootstrap address; 0 is a free one.
-
-    ``sasl_users`` are passwords by name: clients log in with them by PLAIN or SCRAM, whatever was recorded. ``tls``
-    lets clients come by TLS, recorded or not: by a broker's options, ``{"ssl_keystore_location": …}``, or with True by
-    ``certificates`` that are made for it. Raises ConfigurationError for options of no use.
+    Raises OSError and RecordingError (file and line) for a file that cannot be read, ValueError for a ``speed`` that
+    is neither None nor above 0. ``port`` is for the first bootstrap address; 0 is a free one. ``sasl_users`` are
+    passwords by name: clients log in with them by PLAIN or SCRAM, whatever was recorded. ``tls`` lets clients use TLS,
+    recorded or not: by a broker's options, ``{"ssl_keystore_location": …}``, or with True by ``certificates`` that are
+    made for it. Raises ConfigurationError for unusable options.
     """
 
     def __init__(
@@ -119,14 +118,16 @@ class ReplayBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses to give to clients; RuntimeError before ``start``."""
+        """The addresses for clients; RuntimeError before ``start``."""
         if not self._ports:
             raise RuntimeError("the replay is not running: start it, or use async with")
         return ",".join(f"{LOOPBACK}:{self._ports[address]}" for address in self.recording.bootstrap_servers)
 
     @property
     def certificates(self) -> TestCertificates | None:
-        """Those that were made for ``tls=True``: ``certificates.client_options()`` are a client's."""
+        """The certificates that were made for ``tls=True``: ``certificates.client_options()`` are a client's
+        options.
+        """
         return self._tls.certificates
 
     @property
@@ -136,7 +137,7 @@ class ReplayBroker:
 
     @property
     def unplayed(self) -> list[str]:
-        """Requests of the recording that have not come, in words, except for those that may be left out."""
+        """Requests of the recording that have not come, in words, without optional ones."""
         return self._script.unplayed
 
     def check(self) -> None:
@@ -155,7 +156,7 @@ class ReplayBroker:
         self._connections.add(connection)
 
     def left(self, connection: _Connection) -> None:
-        """It has gone."""
+        """A client has gone."""
         self._connections.discard(connection)
 
     def mismatched(self, mismatch: ReplayMismatchError) -> None:
@@ -164,7 +165,7 @@ class ReplayBroker:
             self.on_mismatch(mismatch)
 
     def seconds(self, recorded: float) -> float:
-        """How long it takes here."""
+        """The duration in this replay."""
         return 0.0 if self.speed is None else recorded / self.speed
 
     def bytes_of(self, reply: Reply) -> bytes:
@@ -194,7 +195,7 @@ class ReplayBroker:
         return rewrite_addresses(exchange.api_key, exchange.header.api_version, answer[4:], rename)
 
     def _all_addresses(self) -> list[tuple[str, int]]:
-        """Those that clients have connected to, and those that answers name."""
+        """The addresses that clients connected to, and those that answers name."""
         found = dict.fromkeys(self.recording.addresses)
 
         def note(_: int, host: str, port: int) -> tuple[str, int]:
@@ -219,11 +220,11 @@ class _Connection(asyncio.Protocol):
         self._due: deque[tuple[float, bytes]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._is_ending = False
-        self._is_last = False  # no more is answered after what is due
+        self._is_last = False  # nothing is answered after the due answers
         self.closed = self._loop.create_future()
 
     def close(self, *, reset: bool) -> None:
-        """End it now."""
+        """End the connection now."""
         self._due.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -276,7 +277,7 @@ class _Connection(asyncio.Protocol):
             self._due.append((now, data))
 
     def _pump(self) -> None:
-        """Send each answer that is due, and end the connection where the recording has its end."""
+        """Send each due answer, and end the connection at the recorded end."""
         while self._due and self._due[0][0] <= self._loop.time():
             _, data = self._due.popleft()
             if self._transport is not None:

@@ -1,26 +1,24 @@
-"""The recorded request that a request matches, and its response.
-
-Owns the order in which a recording is played. Pure: frames come in, replies go out; it knows neither sockets nor a
-clock.
+"""Finds the recorded request that a request matches, and its response. Owns the order in which a recording is played.
+Pure: frames come in, replies go out; it knows neither sockets nor a clock.
 
 Rules:
 
-- A connection plays one that was recorded at the same address, in their order; only its first request that is for that
-  broker alone settles which, since clients open several at once.
-- On it, the requests of each API come in the recorded order. Those of different APIs may come in another one:
+- A connection plays one that was recorded at the same address, in their order; only its first request for that broker
+  alone settles which, since clients open several at once.
+- On it, the requests of each API come in the recorded order. Requests of different APIs may come in another order:
   heartbeats and fetches are sent by the clock.
-- A request that changes nothing may be left out, or come once more than it was recorded: it then gets the last answer
-  to the same one. One that any broker can answer may come to any. Metadata of topics that were asked for in another
-  combination are put together from an answer that has them all, records and offsets of partitions from several. A
-  fetch session that goes another way than in the recording is ended, and its client goes on without one.
-- A request that any broker can answer may have none in the recording because its client had left. One that stays gets
-  an answer to the same request from elsewhere, when the other had left.
-- Anything else is a ``ReplayMismatchError``, which is kept, and ends its connection.
-- SASL may be left out, so that a recording can be played without a password. With users of its own (``logins``) it is
-  carried out, by PLAIN and SCRAM. Else its answers are the recorded ones, and so only mechanisms without proofs in them
-  can be played: PLAIN and OAUTHBEARER. Where the recording has no SASL, a client
-  that asks for it, as ours does of a listener that has closed on it, is told that there is none (ILLEGAL_SASL_STATE).
-- The cluster ends a connection where it did in the recording: when all that had come before has come.
+- A request without effects may be left out, or come more often than it was recorded: it then gets the last answer to
+  the same request. A request that any broker can answer may come to any. Metadata for topics that were requested in
+  another combination is put together from an answer that has them all, records and offsets of partitions from several.
+  A fetch session that differs from the recording is ended, and its client goes on without one.
+- A request that any broker can answer may lack an answer in the recording because its client had left. A client that
+  stays gets an answer to the same request from elsewhere, at the time when the other had left.
+- Any other request is a ``ReplayMismatchError``, which is kept, and ends its connection.
+- SASL may be left out, so that a recording can be played without a password. If the replay has users (``logins``),
+  SASL is carried out, by PLAIN and SCRAM. Otherwise its answers are the recorded ones, so only mechanisms whose
+  answers have no proofs can be played: PLAIN and OAUTHBEARER. If the recording has no SASL, a client that asks for it,
+  as ours does after a listener has closed its connection, gets ILLEGAL_SASL_STATE.
+- The cluster ends a connection at the recorded point: when all earlier requests have come.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ from .partitions import PARTED, Values, put_together
 __all__ = ["Part", "ReplayMismatchError", "Reply", "Script"]
 
 _GREETINGS: Final = frozenset({-1, ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
-"""Before anything that tells which connection it is; -1 are SASL's bytes without a header."""
+"""Requests that do not tell which connection it is; -1 stands for SASL's bytes without a header."""
 
 _ANYWHERE: Final = frozenset(
     {
@@ -67,7 +65,7 @@ _ANYWHERE: Final = frozenset(
         ApiKey.PUSH_TELEMETRY,
     }
 )
-"""Any broker may answer, so a client asks the one that it likes best at the moment."""
+"""Any broker may answer, so a client asks any of them."""
 
 _REPEATABLE: Final = frozenset(
     {
@@ -90,15 +88,15 @@ _REPEATABLE: Final = frozenset(
         ApiKey.LIST_GROUPS,
     }
 )
-"""They change nothing, or come by the clock; how many there are is no part of the conversation."""
+"""Requests without effects, or sent by the clock; their number does not matter."""
 
 _PLAYABLE_MECHANISMS: Final = ("PLAIN", "OAUTHBEARER")
 _CORRELATION_ID: Final = struct.Struct(">I")
 
 
 class ReplayMismatchError(Exception):
-    """A request missing from the recording: ``expected`` and ``came`` in words, and the ``connection`` of the
-    recording, or None. ``address`` is the broker's in the recording.
+    """A request missing from the recording: ``expected`` and ``came`` are words; ``connection`` is the recording's, or
+    None. ``address`` is the broker's in the recording.
     """
 
     def __init__(self, address: str, connection: int | None, expected: str, came: str, reason: str) -> None:
@@ -116,8 +114,8 @@ class ReplayMismatchError(Exception):
 class Reply:
     """The recorded ``answer`` with the right correlation id, None for silence, and the seconds until it comes.
 
-    ``exchange`` is the recorded one; None for a request that a recording need not contain. ``is_last``: the connection
-    ends then.
+    ``exchange`` is the recorded exchange; None for a request that a recording need not contain. ``is_last``: the
+    connection ends then.
     """
 
     exchange: Exchange | None
@@ -150,7 +148,7 @@ class Script:
 
     @property
     def unplayed(self) -> list[str]:
-        """The requests that should have come and have not, in words; those that may be left out are not among them."""
+        """The missing requests, in words, without optional ones."""
         return [
             f"{_named(each)} of connection {each.connection}"
             for each in self._order
@@ -160,11 +158,11 @@ class Script:
     # for the parts
 
     def is_played(self, exchange: Exchange) -> bool:
-        """Whether it has come."""
+        """True if the request has come."""
         return exchange in self._played
 
     def play(self, exchange: Exchange) -> None:
-        """It has come."""
+        """The request has come."""
         self._played.add(exchange)
         self._last[exchange.api_key, self.print_of(exchange)] = exchange
 
@@ -176,12 +174,12 @@ class Script:
         return found
 
     def values_of(self, exchange: Exchange) -> Values:
-        """A recorded request as it is compared."""
+        """A recorded request in the form for comparison."""
         is_hashed = self.recording.is_hashed
         return comparable(exchange.header, exchange.wire[4:], is_hashed=is_hashed, is_hidden=exchange.is_hidden)
 
     def anywhere(self, api_key: int, print_: bytes, own: Conversation | None) -> Exchange | None:
-        """The first of all connections' requests that has not come and is the same."""
+        """The first equal request of all connections that has not come."""
         for exchange in self._order:
             if exchange.api_key != api_key or exchange in self._played or self.print_of(exchange) != print_:
                 continue
@@ -191,7 +189,7 @@ class Script:
         return None
 
     def all_of(self, api_key: int) -> list[Exchange]:
-        """The requests of an API, those that have not come first."""
+        """The requests of an API, outstanding ones first."""
         found = [exchange for exchange in self._order if exchange.api_key == api_key]
         return sorted(found, key=self.is_played)
 
@@ -210,8 +208,8 @@ class Script:
         return found
 
     def elsewhere(self, exchange: Exchange) -> tuple[Exchange, float] | None:
-        """The same request where it has an answer, and the seconds after which the client of ``exchange``, which has
-        none, had left; None if it was not the client that ended this.
+        """An equal request with an answer, and the seconds after which the client of ``exchange``, which has none, had
+        left; None if that client did not end the connection.
         """
         if exchange.api_key not in _ANYWHERE & _REPEATABLE:
             return None
@@ -225,11 +223,11 @@ class Script:
         return None if found is None else (found, max(0.0, (conversation.closed_at or 0.0) - exchange.at))
 
     def again(self, api_key: int, print_: bytes) -> Exchange | None:
-        """The same request when it came last."""
+        """The last equal request that came."""
         return self._last.get((api_key, print_))
 
     def exchange_for(self, part: Part, print_: bytes, api_key: int) -> Conversation | None:
-        """Another connection at the same address, free or of an unsettled client, where the request is next."""
+        """Another connection at the same address, free or with an unsettled client, whose next request is this one."""
         for conversation in self.recording.conversations:
             if conversation.address != part.address or conversation is part.conversation:
                 continue
@@ -241,7 +239,7 @@ class Script:
         return None
 
     def next_of(self, conversation: Conversation, print_: bytes, api_key: int) -> Exchange | None:
-        """A connection's next request of an API, if it is the same; the first same one, where some may be left out."""
+        """A connection's next request of an API, if it is equal; the first equal one, if some may be left out."""
         for exchange in conversation.exchanges:
             if exchange in self._played or exchange.api_key != api_key:
                 continue
@@ -252,7 +250,7 @@ class Script:
         return None
 
     def ended(self, part: Part) -> None:
-        """The client's connection has ended: one that was never settled leaves the recorded one to another."""
+        """The client's connection has ended: an unsettled one frees its recorded connection for another."""
         self._parts.remove(part)
         conversation = part.conversation
         has_more = conversation is not None and any(
@@ -333,7 +331,7 @@ class Part:
         return Reply(exchange, None, exchange.delay)
 
     def unasked(self) -> list[bytes]:
-        """Bytes that were sent without a request, when their turn has come; each once."""
+        """Bytes that were sent without a request, once each, in their turn."""
         if self.conversation is None:
             return []
         played = sum(map(self._script.is_played, self.conversation.exchanges))
@@ -342,7 +340,9 @@ class Part:
         return new
 
     def end(self) -> tuple[float, bool] | None:
-        """The seconds until the cluster ends the connection, and whether by RST; None while more is to come before."""
+        """The seconds until the cluster ends the connection, and whether by RST; None while earlier requests are
+        missing.
+        """
         conversation = self.conversation
         if conversation is None or not conversation.is_closed_by_cluster or conversation.closed_at is None:
             return None
@@ -365,7 +365,7 @@ class Part:
             schema_versions(header.api_key)
             if self._sends_bare_sasl:
                 decode_request(frame)
-        except Exception:  # no request of a known API
+        except Exception:  # not a request of a known API
             return NO_HEADER
         return header
 
@@ -401,10 +401,10 @@ class Part:
         return self._again(api_key, print_)
 
     def _metadata(self, header: RequestHeader, values: Values) -> Reply | None:
-        """The metadata of topics that were not asked for together in the recording; None if it lacks one of them."""
+        """The metadata of topics that were not requested together in the recording; None if it lacks one of them."""
         wanted = values.get("topics")
         known = [each for each in self._script.all_of(ApiKey.METADATA) if each.header.api_version == header.api_version]
-        # The latest that has come, else the first that will.
+        # The latest request that has come, else the first that will.
         came = [each for each in known if self._script.is_played(each)]
         for exchange in [*reversed(came), *(each for each in known if each not in came)]:
             answer = None if wanted is None else _topics_of(exchange, wanted, header.correlation_id)
@@ -413,7 +413,7 @@ class Part:
         return None
 
     def _put_together(self, header: RequestHeader, values: Values) -> Reply | None:
-        """The answer for partitions that were not asked for together in the recording; None if it lacks one."""
+        """The answer for partitions that were not requested together in the recording; None if it lacks one."""
         known = [
             each
             for each in self._script.all_of(header.api_key)
@@ -471,7 +471,7 @@ def _no_sasl(header: RequestHeader) -> bytes:
 
 
 def _topics_of(exchange: Exchange, wanted: Sequence[Values], correlation_id: int) -> bytes | None:
-    """A recorded answer to Metadata, with the topics that are wanted; None when it lacks one of them."""
+    """A recorded answer to Metadata, with only the wanted topics; None if it lacks one of them."""
     try:
         _, body = decode_response(exchange.api_key, exchange.header.api_version, (exchange.answer or b"")[4:])
     except MalformedFrameError:
@@ -487,7 +487,7 @@ def _topics_of(exchange: Exchange, wanted: Sequence[Values], correlation_id: int
 
 
 def _answer(exchange: Exchange, header: RequestHeader) -> bytes:
-    """The recorded answer for another correlation id; a wrong one stays as wrong."""
+    """The recorded answer for another correlation id; a wrong id stays wrong by as much."""
     answer = exchange.answer or b""
     if exchange.api_key < 0 or len(answer) < 8:
         return answer

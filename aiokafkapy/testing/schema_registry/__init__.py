@@ -1,7 +1,7 @@
 """A schema registry for tests: in process, on a real socket, with Confluent's REST API and rules of compatibility.
 
-A request comes in by ``registry`` and ``routes``, is decided by ``store``, and its schemas are read by ``formats`` and
-compared by the ``*_rules``, one for each format.
+``registry`` and ``routes`` take a request, ``store`` decides it, ``formats`` reads its schemas, and the ``*_rules``,
+one module for each format, compare them.
 """
 
 from __future__ import annotations

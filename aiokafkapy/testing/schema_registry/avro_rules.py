@@ -1,7 +1,7 @@
-"""Whether one Avro schema can read another's data: the rules of Avro's schema resolution.
+"""Checks whether one Avro schema can read another's data, by the rules of Avro's schema resolution.
 
-Avro's counterpart is ``SchemaCompatibility``; kinds and words of a problem are those of Confluent's registry. Pure: it
-takes schemas as JSON and knows no registry.
+Avro's counterpart is ``SchemaCompatibility``; the kinds and texts of problems are those of Confluent's registry. Pure:
+it takes schemas as JSON and knows no registry.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .problems import Problem
 __all__ = ["avro_problems"]
 
 AvroSchema: TypeAlias = Any
-"""One as JSON, and valid: a type's name, an object, or a list, which is a union."""
+"""A valid schema as JSON: the name of a type, an object, or a list for a union."""
 _PROMOTIONS: Final = {
     ("int", "long"),
     ("int", "float"),
@@ -75,7 +75,7 @@ class _Comparison:
     def _compare_named(self, kind: str, reader: AvroSchema, writer: AvroSchema, path: str) -> Iterator[Problem]:
         pair = (_full_name(reader), _full_name(writer))
         if pair in self._seen:
-            return  # a type that has itself in it
+            return  # a type that contains itself
         self._seen.add(pair)
         known = [pair[0].rpartition(".")[2], *(one.rpartition(".")[2] for one in reader.get("aliases", ()))]
         if pair[1].rpartition(".")[2] not in known:
@@ -129,7 +129,7 @@ def _missing_branch(kind: str, path: str) -> Problem:
 
 
 def _collect(schema: AvroSchema, types: dict[str, AvroSchema], namespace: str) -> None:
-    """Every named type of a schema by its full name; the types get their full names where they are."""
+    """Every named type of a schema by its full name; the types get their full names in place."""
     if isinstance(schema, list):
         for branch in schema:
             _collect(branch, types, namespace)

@@ -1,4 +1,4 @@
-"""The refusals of a schema registry, with Confluent's codes and words."""
+"""The refusals of a schema registry, with Confluent's codes and texts."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ class RegistryRefusal(Exception):
 
 
 def invalid_schema(kind: str, text: str, reason: object) -> RegistryRefusal:
-    """42201, as Confluent's says it."""
+    """Refusal 42201, with Confluent's text."""
     shown = text if len(text) <= 500 else f"{text[:500]}..."
     return RegistryRefusal(42201, f"Invalid schema {shown} with refs [] of type {kind}, details: {reason}")

@@ -1,10 +1,10 @@
-"""Schemas as the registry in memory understands them: parsed, compared, put into one form.
+"""The schemas of the registry in memory: parsed, compared, put into one form.
 
 Owns the equality of schemas, their validity, and the choice of rules that compare two. Pure. Confluent's counterpart is
 ``ParsedSchema`` with its providers.
 
-Rule: Protobuf comes as a file descriptor in Base64, as Python's clients send it, and is given back so; one that is
-text, as Java's clients send it, is refused, for nothing here reads that language.
+Rule: Protobuf comes as a file descriptor in Base64, as Python's clients send it, and is returned in that form; a text,
+as Java's clients send it, is refused, for no parser here reads that language.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["ParsedSchema", "parse"]
 @dataclass(frozen=True)
 class ParsedSchema:
     """A valid schema. ``identity`` is equal for equal schemas; ``content`` is the argument of its format's rules.
-    ``rule_set`` and ``metadata`` are its data contract, as it came.
+    ``rule_set`` and ``metadata`` are its data contract, unchanged.
     """
 
     kind: str
@@ -45,7 +45,7 @@ class ParsedSchema:
     metadata: JsonObject | None = None
 
     def with_contract(self, rule_set: JsonObject | None, metadata: JsonObject | None) -> ParsedSchema:
-        """The same with a data contract: another schema."""
+        """This schema with a data contract, which is another schema."""
         if rule_set is None and metadata is None:
             return self
         contract = json.dumps([rule_set, metadata], sort_keys=True)
@@ -54,7 +54,7 @@ class ParsedSchema:
 
     @property
     def guid(self) -> str:
-        """The same for equal schemas, in every registry."""
+        """A GUID that is the same for equal schemas, in every registry."""
         return str(uuid.UUID(bytes=hashlib.md5(self.identity.encode(), usedforsecurity=False).digest()))
 
     def problems_reading(self, writer: ParsedSchema) -> list[Problem]:
@@ -86,9 +86,9 @@ def parse(
         content = _json_of(kind, text)
         uses: Mapping[str, JsonValue]
         uses = _check_avro(content, referred) if kind == "AVRO" else _check_json(content, referred)
-    except Exception as error:  # of its parser: fastavro, jsonschema, protobuf
+    except Exception as error:  # an error of the parser: fastavro, jsonschema, protobuf
         raise invalid_schema(kind, text, error) from error
-    # The order of a record's fields has a meaning, that of an object's keys has none.
+    # The order of a record's fields has a meaning, the order of an object's keys has none.
     form = json.dumps(content, sort_keys=normalize or kind == "AVRO", separators=(",", ":"))
     kept = form if normalize else text
     return ParsedSchema(kind, kept, tuple(references), _identity(kind, form, references), content, uses)

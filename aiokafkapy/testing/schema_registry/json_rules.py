@@ -1,7 +1,6 @@
-"""Whether one JSON Schema accepts another's data: the rules of Confluent's registry.
-
-Its counterpart there is ``SchemaDiff`` of the JSON provider. A content model is open where additional properties are
-allowed, which is JSON Schema's default, closed where they are ``false``, partly open where they have a schema. Pure.
+"""Checks whether one JSON Schema accepts another's data, by the rules of Confluent's registry. Its counterpart there
+is ``SchemaDiff`` of the JSON provider. A content model is open if additional properties are allowed, which is JSON
+Schema's default, closed if they are ``false``, partly open if they have a schema. Pure.
 
 Kept: types, enum and const, required and properties by content model, items, limits of numbers, strings, arrays and
 objects, pattern, uniqueItems, anyOf and oneOf, allOf, ``$ref`` within the document and to references. Dropped:
@@ -18,7 +17,7 @@ from .problems import Problem
 __all__ = ["json_problems"]
 
 JsonSchema: TypeAlias = dict[str, Any] | bool
-"""True takes everything, False nothing."""
+"""A schema; True takes every value, False none."""
 _LOWER: Final = ("minLength", "minItems", "minProperties", "minimum", "exclusiveMinimum")
 _UPPER: Final = ("maxLength", "maxItems", "maxProperties", "maximum", "exclusiveMaximum")
 _DEEPEST: Final = 100
@@ -42,7 +41,7 @@ class _Comparison:
         pair = (_ref(reader), _ref(writer))
         if all(pair):
             if pair in self._seen:
-                return  # a type that has itself in it
+                return  # a type that contains itself
             self._seen.add(pair)
         reader, writer = self._resolved(reader, self._reader), self._resolved(writer, self._writer)
         if reader is True or reader == {} or writer is False or depth > _DEEPEST:
@@ -69,7 +68,7 @@ class _Comparison:
     def _compare_unions(
         self, reader: dict[str, Any], writer: dict[str, Any], path: str, depth: int
     ) -> Iterator[Problem]:
-        """Each branch that was taken must be taken by one of those that are."""
+        """Each earlier branch must be taken by one of the present ones."""
         taken, name = _branches(reader) or [reader], "anyOf" if "anyOf" in reader else "oneOf"
         written = _branches(writer) or [writer]
         for at, branch in enumerate(written):

@@ -1,4 +1,4 @@
-"""The keys of the registry in memory: those of key managements (KEK), and those of data (DEK) encrypted by them.
+"""The keys of the registry in memory: keys of key managements (KEK), and data keys (DEK) encrypted by them.
 
 Owns their names, versions and algorithms, with Confluent's codes, and knows no HTTP and no cryptography. Pure.
 Confluent's counterpart is ``DekRegistry``.

@@ -1,4 +1,4 @@
-"""The incompatibilities of two schemas, in the words of Confluent's registry: shared by the rules of all formats."""
+"""The incompatibilities of two schemas, with the texts of Confluent's registry: shared by the rules of all formats."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Problem"]
 
 
 class Problem(NamedTuple):
-    """One rule that is broken, and where. ``description`` may name the schemas: ``{new}`` and ``{old}``."""
+    """One broken rule, and its place. ``description`` may name the schemas: ``{new}`` and ``{old}``."""
 
     kind: str
     description: str

@@ -1,4 +1,4 @@
-"""Whether one Protobuf file can read another's data: the rules of Confluent's registry.
+"""Checks whether one Protobuf file can read another's data, by the rules of Confluent's registry.
 
 Its counterpart there is ``SchemaDiff`` of the Protobuf provider. Messages are matched by name, fields by number; a
 field may get another name, and a type with the same form on the wire. Pure: it takes file descriptors.

@@ -1,6 +1,6 @@
 """``SchemaRegistry``: a schema registry in the test's own event loop, on a real socket, for any client.
 
-Owns the server and its faults; its answers are in ``routes`` and ``store``. Confluent's counterpart is
+Owns the server and its faults; ``routes`` and ``store`` make the answers. Confluent's counterpart is
 ``SchemaRegistryRestApplication``. Needs ``pip install 'aiokafkapy[testing,schema-registry]'``.
 
 Rules: it listens on 127.0.0.1 and a port of its own, keeps everything in memory, and ends with the test; a client that
@@ -54,7 +54,7 @@ class _Fault:
 class SchemaRegistry:
     """A schema registry: ``async with SchemaRegistry() as registry: ... registry.url``.
 
-    ``basic_auth_user_info`` ("user:password") or ``bearer_auth_token`` are then asked of every request; with
+    ``basic_auth_user_info`` ("user:password") or ``bearer_auth_token`` are required of every request; with
     ``ssl_context`` it speaks HTTPS. ``clock`` gives the seconds since 1970, which are the time stamps of keys.
     """
 
@@ -82,7 +82,7 @@ class SchemaRegistry:
 
     @property
     def url(self) -> str:
-        """Where it is, once started."""
+        """Its address, once started."""
         return f"{'http' if self._ssl_context is None else 'https'}://127.0.0.1:{self._port}"
 
     async def start(self) -> None:
@@ -136,7 +136,7 @@ class SchemaRegistry:
         self.store.set_level(level, subject)
 
     def request_count(self, method: str | None = None, path: str = "") -> int:
-        """How many requests came, of a method, whose path has ``path`` in it."""
+        """The number of requests of a method whose path contains ``path``."""
         return sum(1 for one in self.requests if method in (None, one.method) and path in one.path)
 
     def fail_next(

@@ -1,6 +1,6 @@
 """The REST API of a schema registry over a ``SchemaStore``: paths, queries, bodies, answers.
 
-Owns the shapes on the wire, Confluent's, for aiohttp; decisions are the store's.
+Owns the shapes on the wire, Confluent's, for aiohttp; the store decides.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class SchemaStore:
         return schema.with_contract(_object(body, "ruleSet"), _object(body, "metadata"))
 
     def register(self, subject: str, schema: ParsedSchema, *, id: JsonValue = None) -> Version:  # noqa: A002
-        """The version that has this schema: the one that is there, or a new one."""
+        """The version that has this schema: the existing one, or a new one."""
         self._check_writable(subject)
         owner = self._subjects.setdefault(subject, _Subject())
         if owner.living():
@@ -95,7 +95,7 @@ class SchemaStore:
         return version
 
     def lookup(self, subject: str, schema: ParsedSchema, *, deleted: bool = False) -> Version:
-        """The version that has this schema; its rules count where the request has some."""
+        """The version that has this schema; its rules count if the request has some."""
         for version in reversed(self.versions(subject, deleted=deleted)):
             if _with_rules_of(version, schema).identity == version.schema.identity:
                 return version
@@ -194,7 +194,7 @@ class SchemaStore:
     # compatibility
 
     def problems(self, schema: ParsedSchema, against: Sequence[Version], level: str) -> list[str]:
-        """The rules that the schema breaks against versions, by a level, as the registry says it; nothing when it is
+        """The rules that the schema breaks against versions, by a level, in the registry's words; empty if it is
         compatible.
         """
         for version in reversed(against):

@@ -1,5 +1,4 @@
-"""Programs that serve a port of this machine for tests, and what their processes, ports and files need.
+"""Programs that serve a port of this machine for tests, with their processes, ports and files.
 
-Comes in: a program's command, and how long it may take to start. Goes out: a port at which it answers, until its test
-ends.
+A program's command and its time to start come in; a port at which it answers until its test ends goes out.
 """

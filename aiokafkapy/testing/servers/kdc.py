@@ -1,4 +1,4 @@
-"""A real MIT Kerberos KDC for tests, on a free port, with its database in a directory of its own.
+"""A real MIT Kerberos KDC for tests, on a free port, with its database in a separate directory.
 
     with Kdc() as kdc:
         service = kdc.add_principal("kafka/localhost")               # a keytab
@@ -89,7 +89,7 @@ class Kdc(ServerProcess):
                 else:
                     os.environ[name] = value
 
-    # internals: of ServerProcess
+    # internals of ServerProcess
 
     def _prepare(self) -> None:
         self._write_configuration()

@@ -5,8 +5,8 @@ socket may take its port, and a client that keeps connecting to it can, once in 
 very port as its own and connect to itself. Ports below that range have neither problem.
 
 A port is free until its server listens, which takes a JVM some seconds, and again while that server is down. So a file
-in the system's folder for temporary files names the ports given and the process that has each, for as long as it lives.
-On Windows there is no such file.
+in the system's folder for temporary files names the allotted ports and the process of each, while it lives. Windows
+has no such file.
 """
 
 from __future__ import annotations
@@ -29,16 +29,15 @@ LOOPBACK = "127.0.0.1"
 # Linux hands out 32768 and up to outgoing connections, other systems 49152 and up.
 _PORTS = range(20_000, 32_000)
 
-# Not the generator that a test run seeds: processes with one seed would all try the same ports first.
+# Not the generator that a test run seeds: processes with the same seed would all try the same ports first.
 _random = random.SystemRandom()
 
 
 def free_port(taken: Collection[int | None] = ()) -> int:
-    """A free port of the loopback address that is not in ``taken``; OSError if there is none.
-
-    No other process is given it by this function while this one lives.
+    """A free port of the loopback address that is not in ``taken``; OSError without one. This function gives it to no
+    other process while this one lives.
     """
-    if os.name == "nt":  # no lock, and os.kill would end the process that it is to ask about
+    if os.name == "nt":  # no lock, and os.kill would end the process instead of asking about it
         return _choose(taken)
     ledger = Path(tempfile.gettempdir()) / f"aiokafkapy-ports-{os.getuid()}"
     with locked(ledger.with_suffix(".lock")):

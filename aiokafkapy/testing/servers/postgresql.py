@@ -1,12 +1,12 @@
-"""A real PostgreSQL server for tests, on a free port of this machine, with its data in a directory of its own.
+"""A real PostgreSQL server for tests, on a free port of this machine, with its data in a separate directory.
 
     with PostgreSQL() as server:
         engine = create_async_engine(server.url("asyncpg"))
 
 Needs the programs of Debian's package postgresql, which need not be in PATH: see ``PostgreSQL.unavailable_reason()``.
 
-Rules: a server that runs on this machine is neither used nor changed. Nothing is synced to disk, since it need not
-outlive the machine. PostgreSQL refuses to run as root: its programs then run as the user ``postgres``.
+Rules: a server that runs on this machine is neither used nor changed. The data is not synced to disk, since it need
+not outlive the machine. PostgreSQL refuses to run as root: its programs then run as the user ``postgres``.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class PostgreSQL(ServerProcess):
             time.sleep(0.02)
         self._console.unlink(missing_ok=True)
 
-    # internals: of ServerProcess
+    # internals of ServerProcess
 
     def _prepare(self) -> None:
         user = _user_for_root()
@@ -102,7 +102,7 @@ class PostgreSQL(ServerProcess):
         return self._directory / "data"
 
     def _is_in_use(self) -> bool:
-        """Whether a process of a killed server is still there."""
+        """True if a process of a killed server is still running."""
         data = str(self._data)
         for path in Path("/proc").glob("[0-9]*/cwd"):
             with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
 """Stops child processes by SIGSTOP, to simulate a machine that swaps or a virtual machine that is being migrated.
 
-Owns the wait until a process has really stopped. Knows nothing of the program. Java has no counterpart.
+Owns the wait until a process has really stopped. It does not know the program. Java has no counterpart.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns the directory, the port, the process and its console. Knows nothing of the service: a subclass writes the
 configuration, gives the command and says when the server answers.
 
-Rule: nothing outlives the owner: a ``Watchdog`` ends the process and removes the directory.
+Rule: neither process nor files outlive the owner: a ``Watchdog`` ends the process and removes the directory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["ServerProcess"]
 
 
 class ServerProcess(ABC):
-    """A server that runs between the ends of a ``with`` block, with its files in a directory of its own."""
+    """A server that runs between the ends of a ``with`` block, with its files in a separate directory."""
 
     program: ClassVar[str]
     """The server's program, for messages."""
@@ -119,7 +119,7 @@ class ServerProcess(ABC):
         return self._directory / "console.log"
 
     def _output(self) -> str:
-        """The server's output since it was started."""
+        """The server's output since its start."""
         return self._console.read_text(errors="replace")
 
     def _run(self, *command: str, called: str) -> None:

@@ -1,4 +1,4 @@
-"""Ends child processes and removes a directory when their owner ends, however it ends.
+"""Ends child processes and removes a directory when their owner ends in any way.
 
 A watchdog is a small process that reads from a pipe whose other end only the owner holds. When the owner closes it,
 crashes or is killed with -9, the pipe ends, and the watchdog kills the registered process groups and removes the

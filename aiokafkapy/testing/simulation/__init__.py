@@ -11,11 +11,11 @@
         simulate(scenario, seeds=200)
 
 Hours pass at once, connections are cut and nodes come and go, and a seed that fails is run again exactly as it was. Our
-own simulation, ``tests/simulation``, is made of the same modules.
+own simulation, ``tests/simulation``, uses the same modules.
 
-- ``runner.simulate``: which seeds, and the message of one that fails; ``shrinking``: with how few faults
-- ``simulation.Simulation``: the world of one seed; ``virtual_world``: its clocks and its chance; ``guard``: the refused
-  calls
+- ``runner.simulate``: the seeds, and the message of a failing one; ``shrinking``: the fewest faults
+- ``simulation.Simulation``: the world of one seed; ``virtual_world``: its clocks and random numbers; ``guard``: the
+  refused calls
 - ``simulated_loop``, ``simulated_network``: the machine's parts
 - ``simulated_cluster``, ``replication``, ``faults``: the brokers, and their faults
 """

@@ -1,7 +1,7 @@
 """The faults of a simulated cluster: a schedule made of one ``random.Random``, and the execution of each fault.
 
 A fault has a beginning, a duration and parameters; all are drawn when the schedule is made, so a schedule can be read
-before it is run, and a fault left out changes no other one.
+before it is run, and leaving out a fault does not change the others.
 
 Faults stay within a broker's possible behaviour: no code that means "not written" for records that were written (except
 UNKNOWN_SERVER_ERROR, which is ambiguous), and a few codes never for a batch that is in the log.
@@ -64,7 +64,7 @@ RECOVERABLE: Final[tuple[str, ...]] = (
     "throttle",
     "delay answers",
 )
-"""The faults that clients meet in an ordinary year. A producer survives all of them, in time."""
+"""The faults that clients meet in an ordinary year. A producer eventually survives all of them."""
 MOST_PARTITIONS: Final = 8
 _LONGEST: Final = 86_400.0
 """Seconds."""
@@ -182,11 +182,11 @@ def make_schedule(chance: random.Random, wanted: Faults, nodes: int, partitions:
     return sorted(faults, key=lambda fault: fault.at)
 
 
-# The verbs
+# the verbs
 
 
 def _nothing(_: SimulatedCluster, __: Fault) -> None:
-    """Has no end, or ends by itself."""
+    """The end of a fault without one, or of one that ends by itself."""
 
 
 def _reset(cluster: SimulatedCluster, fault: Fault) -> None:
@@ -404,12 +404,12 @@ FAULTS_OF_TRANSACTIONS: Final[dict[str, tuple[Verb, Verb]]] = {
     "move the coordinators": (_move_coordinator, _nothing),
     "lose the coordinators": (_lose_coordinator, _move_coordinator),
 }
-"""Beside ``FAULTS``, where transactions are."""
+"""Further faults, for scenarios with transactions."""
 
 FAULTS_OF_OUTAGES: Final[dict[str, tuple[Verb, Verb]]] = {
     "not written": (_fail_before(SAID_BY_BROKERS), _nothing),
     "written, and not said so": (_fail_after(SAID_AFTER_APPEND), _nothing),
 }
-"""Those of ``FAULTS`` with any error, limited to the errors that a producer survives: for programs that run on one."""
+"""Variants of ``FAULTS`` with errors, limited to the errors that a producer survives: for programs that run on one."""
 
 _VERBS: Final = FAULTS_OF_OUTAGES | FAULTS | FAULTS_OF_TRANSACTIONS

@@ -1,13 +1,12 @@
-"""``Guard``: things that a simulation cannot have, such as threads, real sockets and waiting by the machine's clock.
-
-Owns which calls are refused, their errors, and a list of them: a service may take an error for a broken connection and
-try again, but the run has failed all the same. It knows no broker and no producer.
+"""``Guard``: refuses calls that a simulation cannot have, such as threads, real sockets and waiting by the machine's
+clock. Owns the refused calls, their errors, and a list of them: a service may take an error for a broken connection
+and try again, but the run has still failed. It knows no broker and no producer.
 
 Rules:
 
-- a call is refused at once, by ``SimulationError``, which names it and the remedy; nothing waits for an event outside
+- a call is refused at once, by ``SimulationError``, which names it and the remedy; no call waits for an event outside
   of the simulation;
-- only the thread of the simulation is watched: other threads of the process go on as ever;
+- only the thread of the simulation is watched: other threads of the process go on as usual;
 - work that this package itself gives to a thread runs in the loop, see ``SimulatedLoop.run_in_executor``.
 """
 
@@ -35,7 +34,9 @@ class SimulationError(RuntimeError):
 
 
 class Guard:
-    """Of one run. ``threads``: ``"refused"``, or ``"simulated"`` where a thread's work runs as one step of the loop."""
+    """The guard of one run. ``threads``: ``"refused"``, or ``"simulated"``, so that a thread's work runs as one step
+    of the loop.
+    """
 
     def __init__(self, threads: str = "refused") -> None:
         self.threads = threads
@@ -66,7 +67,7 @@ class Guard:
 
     @contextlib.contextmanager
     def watch(self) -> Iterator[None]:
-        """Refuse, for as long as this lasts."""
+        """Refuse the calls within the block."""
         thread = threading.get_ident()
 
         def watched(real: Callable[P, R], call: str, instead: str) -> Callable[P, R]:

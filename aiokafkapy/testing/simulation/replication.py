@@ -55,7 +55,7 @@ class Replication:
         self._safe: dict[Partition, int] = {}
 
     def handle_produce(self, context: RequestContext, body: Struct) -> Answer:
-        """Append, and answer when it is replicated."""
+        """Append, and answer when the batch is replicated."""
         answer = produce.handle(context, body)
         if self.twice > 0:  # the network, or a proxy in between, delivered the request a second time
             self.twice -= 1
@@ -68,13 +68,13 @@ class Replication:
         return held.future
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         for held in self._held:
             if held.timer is not None:
                 held.timer.cancel()
 
     def truncate(self, node_id: int) -> None:
-        """The node crashes: the partitions that it leads are cut where the followers are."""
+        """The node crashes: the partitions that it leads are cut to the offset of the followers."""
         for topic in self._broker.state.topics:
             for partition in topic.partitions:
                 if partition.leader == node_id:

@@ -1,7 +1,6 @@
-"""``simulate``: a coroutine in the worlds of many seeds, until one fails, and how that seed is run again.
-
-Owns which seeds are run, and ``SimulationFailure``, whose message has the seed, the command, the smallest set of faults
-and the end of the timeline. One run is ``run_seed``'s.
+"""``simulate``: runs a coroutine in the worlds of many seeds, until one fails, and tells how to run that seed again.
+Owns the choice of the seeds, and ``SimulationFailure``, whose message has the seed, the command, the smallest set of
+faults and the end of the timeline. ``run_seed`` makes one run.
 
 Rule: with ``AIOKAFKAPY_SIMULATION_SEED`` in the environment, which the pytest plugin's ``--kafka-seed`` sets, that seed
 is the only one.
@@ -25,13 +24,13 @@ __all__ = ["SEED_VARIABLE", "SimulationFailure", "simulate"]
 
 SEED_VARIABLE: Final = "AIOKAFKAPY_SIMULATION_SEED"
 MOST_LINES: Final = 30
-"""Of the timeline, in a message."""
+"""Lines of the timeline in a message."""
 TIME_LIMIT: Final = 4_000.0
 """Seconds: an hour, and the time for the end of the run."""
 
 
 class SimulationFailure(AssertionError):  # as pytest and hypothesis name theirs
-    """A seed failed; its error is the cause. ``report`` has the whole timeline, of the run with the fewest faults."""
+    """A seed failed; its error is the cause. ``report`` has the whole timeline of the run with the fewest faults."""
 
     def __init__(self, message: str, report: Report) -> None:
         super().__init__(message)
@@ -50,16 +49,15 @@ def simulate(
     time_limit: float = TIME_LIMIT,
     shrink: bool = True,
 ) -> list[Report]:
-    """Run ``await scenario(world)`` in virtual time, once for each seed; the reports, when none failed.
-
+    """Run ``await scenario(world)`` in virtual time, once for each seed; returns the reports if no seed failed.
     ``seeds`` is their number, from 0 on, or the seeds, whole numbers. ``broker`` has options of the ``DevBroker`` of
-    ``nodes`` nodes, ``faults`` are the faults (None: none). ``threads="simulated"`` runs a thread's work as one step of
-    the loop. After ``time_limit`` virtual seconds a run counts as hung. With ``shrink`` a seed that fails is run again
+    ``nodes`` nodes, ``faults`` are the faults (None: none). ``threads="simulated"`` runs a thread's work as one step
+    of the loop. After ``time_limit`` virtual seconds a run counts as hung. With ``shrink`` a failing seed is run again
     with fewer faults.
 
     Raises SimulationFailure for the first seed that fails: the coroutine raised, it waits for an event that will never
     happen, or it used something that a simulation lacks, which is a SimulationError. Raises ValueError for arguments
-    out of their limits, and SimulationError where a loop is running.
+    out of their limits, and SimulationError if a loop is running.
     """
     if asyncio._get_running_loop() is not None:
         raise SimulationError("simulate() runs a loop of its own: call it from a plain function, `def test_…`")
@@ -75,7 +73,7 @@ def simulate(
     for number, seed in enumerate(chosen):
         report = run_seed(scenario, seed, settings)
         if report.error is not None:
-            if type(report.error).__name__ == "Skipped":  # pytest's
+            if type(report.error).__name__ == "Skipped":  # pytest's variable
                 raise report.error
             drawn = report.schedule
             if shrink:
@@ -135,7 +133,7 @@ def _message(report: Report, drawn: Sequence[Fault], headline: str) -> str:
 
 
 def _end_of(timeline: Sequence[str]) -> list[str]:
-    """The last lines, and the earlier ones that tell of faults."""
+    """The last lines, and the earlier ones about faults."""
     earlier, last = timeline[:-MOST_LINES], timeline[-MOST_LINES:]
     told = [line for line in earlier if " fault " in line]
     if len(earlier) > len(told):

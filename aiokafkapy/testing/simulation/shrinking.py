@@ -1,6 +1,6 @@
 """The smallest set of faults with which a seed still fails: faults are left out one after another.
 
-Owns which sets are tried. It knows nothing of simulations: a function says whether one fails.
+Owns the choice of the sets to try. It knows no simulations: a function says whether a set fails.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ F = TypeVar("F")
 
 
 def smallest(faults: Sequence[F], fails: Callable[[Sequence[F]], bool]) -> list[F]:
-    """A part of ``faults``, in their order, that ``fails``; each of them is needed, unless ``MOST_RUNS`` were not
-    enough to tell.
+    """A part of ``faults``, in order, that ``fails``; each of its faults is needed, unless ``MOST_RUNS`` did not
+    suffice to tell.
     """
     left = list(faults)
     runs = 1

@@ -1,11 +1,9 @@
 """The dev broker on a simulated network, with replication that takes time, and the verbs of ``faults``.
 
-Owns the effects of faults on the cluster, and ``heal``. The broker is given to it, all of it but its sockets; the
-expected records are not known here.
-
-Rules: a batch that was refused by an error that only new batches get is refused whenever it comes; a fault for a
-partition hits the one of that number among all partitions that there are, so that a schedule may be drawn before there
-are topics.
+Owns the effects of faults on the cluster, and ``heal``. It is given the broker without sockets; it does not know the
+expected records. Rules: a batch that was refused with an error for new batches is refused whenever it comes; a fault
+for a partition hits the partition of that number among all existing ones, so that a schedule may be drawn before
+topics exist.
 """
 
 from __future__ import annotations
@@ -44,11 +42,11 @@ ONLY_OF_NEW_BATCHES: Final[tuple[type[KafkaError], ...]] = (
 
 BROKER_OPTIONS: Final[dict[str, Any]] = {
     "num_network_threads": 1,
-    # The broker's wall clock is not the simulation's, by which records get their times: it would drop them.
+    # The broker's wall clock is not the simulation's, which stamps the records: retention would drop them.
     "log_retention_check_interval_ms": _NEVER_MS,
     "log_cleaner_backoff_ms": _NEVER_MS,
 }
-"""Of a broker in a simulation."""
+"""The options of a broker in a simulation."""
 
 
 class SimulatedCluster:
@@ -67,17 +65,17 @@ class SimulatedCluster:
         self._armed: list[Fault] = []
 
     async def start(self) -> None:
-        """The nodes run when this returns."""
+        """Start the nodes."""
         await self.broker.start()
         self.controls.on_request(ApiKey.PRODUCE, self._on_produce)
 
     async def stop(self) -> None:
-        """Nothing of it is left when this returns."""
+        """Stop the cluster completely."""
         self.replication.close()
         await self.broker.stop()
 
     def topics(self) -> list[Topic]:
-        """Those whose partitions faults may hit."""
+        """The topics whose partitions faults may hit."""
         return list(self.broker.state.topics)
 
     def coordinated(self) -> list[str]:
@@ -91,19 +89,19 @@ class SimulatedCluster:
         return self.broker.nodes[node_id - 1].port
 
     def stop_node(self, node_id: int, *, is_crash: bool) -> None:
-        """Stop a node; ``is_crash``: records that only it had are gone."""
+        """Stop a node; ``is_crash``: records that only this node had are lost."""
         if is_crash:
             self.replication.truncate(node_id)
         self.controls.stop_node(node_id)
 
     def move_leader(self, number: int, node_id: int | None) -> None:
-        """To this node or, when it does not run, to one that does."""
+        """Move the leader to this node or, if it does not run, to a running one."""
         partition = self._partition(number)
         if partition is not None:
             self._move_leader(partition, node_id)
 
     def add_partition(self, number: int, most: int) -> None:
-        """Add a partition to the topic of this one, unless it has ``most``; no producer has heard of it."""
+        """Add a partition to the topic of this one, unless it has ``most``; producers have not heard of it."""
         partition = self._partition(number)
         if partition is not None and self.broker.running_nodes:
             topic = self.broker.state.topics.get(partition.topic_name)
@@ -121,17 +119,19 @@ class SimulatedCluster:
             self.controls.fail_next(ApiKey.PRODUCE, error, partition.topic_name, partition.index, times)
 
     def move_coordinators(self, node_id: int | None) -> None:
-        """Of all transactional ids and groups, to this node or, when it does not run, another one; None: nowhere."""
+        """Move the coordinators of all transactional ids and groups to this node or, if it does not run, to another
+        one; None: nowhere.
+        """
         node_id = self._running(node_id)
         for key in self.coordinated():
             self.controls.move_coordinator(key, node_id)
 
     def expire_transactions(self) -> None:
-        """Abort open transactions, as if their time were over."""
+        """Abort open transactions, as after their time-out."""
         self.expired_transactions += self.controls.expire_transactions()
 
     def heal(self) -> None:
-        """Everything is well from here on; connections that vanished stay so."""
+        """End all faults; vanished connections stay vanished."""
         self.network.heal()
         self.controls.clear()
         self.controls.on_request(ApiKey.PRODUCE, self._on_produce)
@@ -161,7 +161,7 @@ class SimulatedCluster:
         self.controls.set_leader(partition.topic_name, partition.index, self._running(node_id))
 
     def _on_produce(self, context: RequestContext, body: Struct) -> Answer:
-        # Errors that were armed for the last request and not used must not hit another batch.
+        # Unused errors that were armed for the last request must not hit another batch.
         armed = self.controls.faults.armed
         self.controls.faults.armed = [fault for fault in armed if fault not in self._armed]
         self._armed.clear()
@@ -184,7 +184,8 @@ class SimulatedCluster:
                     continue
                 code = self._code_for(partition, batch)
                 if code is not None:
-                    # In front of the errors for any batch, which would be taken first, and leave this one to another.
+                    # Before the errors for any batch, which would be taken first, and leave this error to another
+                    # batch.
                     self._armed.append(Fault(int(ApiKey.PRODUCE), code, False, topic.name, data.index))
                     self.controls.faults.armed.insert(0, self._armed[-1])
 
@@ -209,7 +210,7 @@ class SimulatedCluster:
 
 
 def _is_new(partition: Partition, batch: RecordBatch) -> bool:
-    """Whether the log lacks this batch: for one that it has, a broker says so."""
+    """True if the log lacks this batch: a broker reports a batch that it has."""
     if not batch.has_producer_id:
         return True
     try:
@@ -222,7 +223,7 @@ def _is_new(partition: Partition, batch: RecordBatch) -> bool:
 
 
 class _Failing:
-    """An error for batches that are still to come."""
+    """An error for future batches."""
 
     def __init__(self, error: type[KafkaError], partition: Partition | None, times: int) -> None:
         self.error = error

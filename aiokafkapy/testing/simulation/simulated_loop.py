@@ -1,10 +1,9 @@
-"""An event loop whose time is virtual and whose network is simulated: hours pass at once, and twice alike.
+"""An event loop whose time is virtual and whose network is simulated: hours pass at once, and every run is the same.
 
-When no callback is ready, the time jumps to the next timer. If there is none, or none before ``ends_at``, ``Deadlock``
-names the tasks that still wait, so that a hang is found at once; ``is_told_of`` chooses them.
-
-Rules: nothing depends on a real thread, socket or clock; a call that does is refused (``Guard``); work for a thread
-runs later, in a turn of its own; exceptions that asyncio would log are kept in ``complaints``.
+When no callback is ready, the time jumps to the next timer. Without a timer before ``ends_at``, ``Deadlock`` names the
+tasks that still wait, so that a hang is found at once; ``is_told_of`` chooses them. Rules: the loop uses no real
+thread, socket or clock; a call that does is refused (``Guard``); work for a thread runs later, in a separate turn;
+exceptions that asyncio would log are kept in ``complaints``.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ LONGEST_RUN = 1_800.0
 
 RESOLUTION = 1e-9
 NEVER = 1e10
-"""Seconds, three centuries: a timer for later is there so as not to come."""
+"""Seconds, three centuries: a timer beyond that is meant never to fire."""
 
 MOST_PLACES = 12
 
@@ -42,15 +41,15 @@ LOOPBACK = ("127.0.0.1", "localhost", b"127.0.0.1", b"localhost")
 NO_NETWORK = "only the simulated brokers can be reached, by asyncio; use a fake of the rest"
 
 MOST_TURNS = 100_000
-"""Turns in which no time passes: the busiest scenario needs a hundredth of it."""
+"""The most turns in which no time passes: the busiest scenario needs a hundredth of them."""
 
 
 class Deadlock(Exception):
-    """Nothing more can happen, and the awaited event has not happened."""
+    """No further event can happen, and the awaited one has not happened."""
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
-    """Runs until its future is done, like any loop; ``delay_of_thread()`` says how long work in a thread takes."""
+    """Runs until its future is done, like any loop; ``delay_of_thread()`` gives the duration of work in a thread."""
 
     _scheduled: list[asyncio.TimerHandle]
     _thread_id: int | None
@@ -74,20 +73,20 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self._now
 
     def timers(self) -> list[asyncio.TimerHandle]:
-        """Timers that are armed."""
+        """The number of armed timers."""
         return [timer for timer in self._scheduled if not timer.cancelled()]
 
     # in place of asyncio's selector
 
     def select(self, timeout: float | None) -> list[object]:
-        """Let the time pass until the next timer; ``Deadlock`` when there is none in time."""
+        """Let the time pass until the next timer; raises ``Deadlock`` without one in time."""
         self._turns += 1
         if self._turns > MOST_TURNS:
             self._turns = 0
             raise self._deadlock(f"the loop spins: at {self._now:.4f} s it has turned {MOST_TURNS:,} times")
         if timeout == 0:
             return []
-        # _run_once has taken cancelled timers off the front; a timeout is cut at a day, which is no harm.
+        # _run_once has taken cancelled timers off the front; a timeout is cut at a day, which is harmless.
         due = math.inf if timeout is None else self._scheduled[0].when()
         if due > NEVER:
             raise self._deadlock("the awaited events cannot happen any more")
@@ -110,7 +109,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     async def create_connection(
         self, protocol_factory: Callable[[], Any], host: object = None, port: int | None = None, **_: object
     ) -> tuple[asyncio.Transport, Any]:
-        """To a simulated listener, for clients that are not ours."""
+        """Connect to a simulated listener, for clients that are not ours."""
         network = network_of(self)
         if network is None or port is None or port not in getattr(network, "ports", ()) or host not in LOOPBACK:
             raise self.guard.refuse(f"a connection to {host}:{port}", NO_NETWORK)
@@ -124,7 +123,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             raise
 
     async def getaddrinfo(self, host: object, port: object, **_: object) -> Any:
-        """Of the loopback address only: there are no other machines."""
+        """Look up the loopback address only: there are no other machines."""
         if host not in LOOPBACK:
             raise self.guard.refuse(f"looking up {host!r}", NO_NETWORK)
         return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", port))]
@@ -164,7 +163,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         *arguments: *Arguments,
         context: Context | None = None,
     ) -> asyncio.Handle:
-        """From this thread only: another one's call would come at the machine's time."""
+        """Only for this thread: a call of another one would come by the machine's clock."""
         if self._thread_id not in (None, threading.get_ident()):
             raise SimulationError("a call from another thread in a simulation: there is one thread only")
         return self.call_soon(callback, *arguments, context=context)
@@ -174,9 +173,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Arguments], T], *args: *Arguments
     ) -> asyncio.Future[T]:
-        """Run it here, a little later. Work that runs cannot be cancelled any more, as in a thread.
-
-        A single thread does one thing after another, and nothing once it is shut down.
+        """Run it here, a little later. Running work cannot be cancelled any more, as in a thread. A single thread does
+        one job after another, and none once it is shut down.
         """
         self.guard.check_thread(func)
         if getattr(executor, "_shutdown", False):
@@ -202,12 +200,12 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return outcome
 
     def close(self) -> None:
-        """And release its network."""
+        """Close the loop, and release its network."""
         use_network(self, None)
         super().close()
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """There is none."""
+        """A simulation has no default executor."""
 
     # internals
 

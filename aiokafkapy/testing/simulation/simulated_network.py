@@ -1,7 +1,7 @@
-"""The network between simulated nodes: TCP as its ends see it, with a delay, and with everything that goes wrong.
+"""The network between simulated nodes: TCP as its ends see it, with delays and faults.
 
 Bytes of one direction of one connection arrive in order and in pieces of any size; connections overtake one another.
-A write that finds the window full waits in the sender's buffer, and ``pause_writing`` says so, as a full socket would.
+A write that finds the window full waits in the sender's buffer, and ``pause_writing`` says so, as for a full socket.
 
 Faults: ``reset`` ends connections by RST, in the middle of frames too; ``vanish`` makes connections swallow all data in
 both directions; a port may refuse connections or never answer them; delays and piece sizes can be changed at any time,
@@ -31,7 +31,7 @@ T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
 WINDOW = 65_536
-"""Bytes on their way, or unread, before a writer has to keep the rest."""
+"""The most bytes on their way, or unread, before a writer has to keep the rest."""
 CLIENT_PORT = 40_000
 
 
@@ -48,13 +48,13 @@ class SimulatedListener:
         return "127.0.0.1", self.port
 
     def accept(self) -> tuple[_Accepted, tuple[str, int]]:
-        """The next client's connection and address; BlockingIOError when none waits."""
+        """The next client's connection and address; BlockingIOError if no client waits."""
         if not self.backlog:
             raise BlockingIOError
         return self.backlog.popleft()
 
     def close(self) -> None:
-        """Listen no more; clients that were not accepted are reset."""
+        """Stop listening; clients that were not accepted are reset."""
         self.network.listeners.pop(self.port, None)
         while self.backlog:
             accepted, _ = self.backlog.popleft()
@@ -69,7 +69,7 @@ class SimulatedNetwork:
         self.chance = chance
         self.trace = trace
         self.listeners: dict[int, SimulatedListener] = {}
-        self.ports: set[int] = set()  # at which anybody has ever listened
+        self.ports: set[int] = set()  # ports that ever had a listener
         self.connections: list[Connection] = []
         # faults
         self.delay = (0.0002, 0.002)
@@ -84,11 +84,11 @@ class SimulatedNetwork:
     # for our clients and the dev broker, see ``aiokafkapy.sockets``
 
     def new_socket(self, family: int) -> SimulatedSocket:
-        """One that is not connected."""
+        """A socket that is not connected."""
         return SimulatedSocket(family)
 
     def listener(self, _: str, port: int) -> SimulatedListener:
-        """At this port, or a free one for 0. Raises OSError when it is taken."""
+        """A listener at this port, or at a free one for 0. Raises OSError if it is taken."""
         if port in self.listeners:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
         if not port:
@@ -99,36 +99,36 @@ class SimulatedNetwork:
         return listener
 
     async def speaks_tls(self) -> bool:
-        """No listener here understands the question."""
+        """False: no listener here speaks TLS."""
         await asyncio.sleep(self.chance.uniform(*self.delay))
         return False
 
     async def sasl_mechanisms(self) -> None:
-        """No listener here has SASL."""
+        """None: listeners here have no SASL."""
         await asyncio.sleep(self.chance.uniform(*self.delay))
 
     # faults
 
     def reset(self, port: int | None = None) -> int:
-        """End the open connections to a port, or all, by RST; how many they were."""
+        """End the open connections to a port, or all, by RST; returns their number."""
         chosen = [each for each in self.connections if port in (None, each.port)]
         for connection in chosen:
             connection.reset()
         return len(chosen)
 
     def vanish(self, port: int | None = None) -> int:
-        """From now on the open connections to a port, or all, swallow all that is sent."""
+        """From now on the open connections to a port, or all, swallow all bytes."""
         chosen = [each for each in self.connections if port in (None, each.port)]
         for connection in chosen:
             connection.has_vanished = True
         return len(chosen)
 
     def heal_speed(self) -> None:
-        """As fast as at the start, and in pieces as large."""
+        """Restore the delays and piece sizes of the start."""
         self.delay, self.largest_piece = (0.0002, 0.002), 1 << 20
 
     def heal(self) -> None:
-        """New connections are as good as at the start; connections that vanished stay so."""
+        """End the faults of new connections; vanished connections stay vanished."""
         self.heal_speed()
         self.refusing.clear()
         self.silent.clear()
@@ -136,7 +136,7 @@ class SimulatedNetwork:
     # connections
 
     async def connect(self, sock: SocketLike, address: SocketAddress) -> None:
-        """As ``loop.sock_connect``; never returns where the port is silent."""
+        """As ``loop.sock_connect``; never returns if the port is silent."""
         port = address[1]
         await asyncio.sleep(self.chance.uniform(*self.delay))
         if port in self.silent:
@@ -172,19 +172,19 @@ class SimulatedNetwork:
     # for the ends of connections
 
     def size_of_piece(self, most: int) -> int:
-        """How many bytes travel together, at most ``most``."""
+        """The number of bytes that travel together, at most ``most``."""
         return most if self.chance.random() < 0.7 else self.chance.randint(1, most)
 
     def deliver(self, end: _End, callback: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
-        """Call back when the bytes that this end sends now arrive: later than anything that it sent earlier (timers
-        that are due together may swap).
+        """Call back when the bytes that this end sends now arrive: later than all earlier bytes (timers that are due
+        together may swap).
         """
         end.next_arrival = max(end.next_arrival + 1e-7, self.loop.time() + self.chance.uniform(*self.delay))
         self.loop.call_at(end.next_arrival, callback, *arguments)
 
 
 class SimulatedSocket:
-    """Stands for a client's socket. As with a real one, it is a mistake not to close it."""
+    """Stands for a client's socket. As with a real one, it must be closed."""
 
     type = socket.SOCK_STREAM
 
@@ -278,7 +278,7 @@ class _End(asyncio.Transport):
 
     @property
     def is_left(self) -> bool:
-        """Whether nobody has closed it, neither the transport nor a socket that never had one."""
+        """True if it was not closed, neither by the transport nor by a socket that never had one."""
         has_open_socket = isinstance(self._sock, SimulatedSocket) and self._sock.fileno() >= 0
         return not self._is_closing and (self._protocol is not None or has_open_socket)
 
@@ -327,14 +327,14 @@ class _End(asyncio.Transport):
         return self._protocol
 
     def close(self) -> None:
-        """The buffer is sent first; nobody here needs more than that."""
+        """Close after sending the buffer; no caller here needs more."""
         self.abort()
 
     def abort(self) -> None:
         if not self._is_closing:
             self.fail(None)
             if not self._connection.has_vanished:
-                # Bytes sent before arrive before the end; those that the peer still sends meet a closed socket.
+                # Earlier bytes arrive before the end; later bytes of the peer meet a closed socket.
                 self._network.deliver(self, self.peer.reach_end)
 
     # the network's verbs
@@ -357,7 +357,7 @@ class _End(asyncio.Transport):
         self.peer._send()
 
     def reach_end(self) -> None:
-        """The peer closed; its bytes have arrived."""
+        """The peer has closed, and its bytes have arrived."""
         self._reached_end = True
         self._read()
 
@@ -365,7 +365,7 @@ class _End(asyncio.Transport):
 
     def _send(self) -> None:
         if self._connection.has_vanished:
-            # The kernel takes as much as it has room for, and no acknowledgement will ever come.
+            # The kernel takes the bytes that it has room for, and no acknowledgement will ever come.
             taken = min(WINDOW - self._on_its_way, len(self._buffer))
             del self._buffer[:taken]
             self._on_its_way += taken

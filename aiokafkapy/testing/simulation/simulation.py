@@ -1,4 +1,4 @@
-"""``Simulation``: one seed's world, in which a coroutine of the user's runs, and the report of it.
+"""``Simulation``: one seed's world, in which a user's coroutine runs, and the report of the run.
 
 Owns a loop, a network, a dev broker, a schedule of faults and the timeline. ``run_seed`` is one run, from its start to
 its report; ``runner`` chooses the seeds and reports failures.
@@ -6,10 +6,11 @@ its report; ``runner`` chooses the seeds and reports failures.
 Rules:
 
 - a run is a function of the seed, its settings and the coroutine: the same calls, the same bytes, the same virtual
-  times. ``Report.fingerprint`` says whether two runs were the same;
-- the schedule is drawn before the run, and a fault left out changes no other one;
-- faults come from the coroutine's start on, within ``Faults.seconds``; then all is well. ``heal()`` ends them earlier;
-- tasks that are left when the coroutine returns are cancelled, as ``asyncio.run`` does it; an exception that nobody
+  times. Equal ``Report.fingerprint`` values mean equal runs;
+- the schedule is drawn before the run, and leaving out a fault does not change the others;
+- faults come from the coroutine's start on, within ``Faults.seconds``; then all faults end. ``heal()`` ends them
+  earlier;
+- tasks that are left when the coroutine returns are cancelled, as by ``asyncio.run``; an exception that was never
   retrieved is a failure, and so is a call that the ``Guard`` refused.
 """
 
@@ -44,16 +45,16 @@ __all__ = ["Report", "Scenario", "Settings", "Simulation", "run_seed"]
 
 _PACKAGE: Final = str(Path(__file__).parents[2])
 _SCENARIO: Final = "the scenario"
-"""The name of its task."""
+"""The name of the coroutine's task."""
 _PARTITIONS: Final = 1_000
-"""A fault's partition is drawn from that many, and wraps around at the number that there are."""
+"""A fault's partition is drawn from so many, and wraps around at the actual number."""
 
 Scenario = Callable[["Simulation"], Awaitable[object]]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Those of all seeds of a ``simulate``."""
+    """The settings of all seeds of a ``simulate``."""
 
     faults: Faults | None
     nodes: int
@@ -64,7 +65,7 @@ class Settings:
 
 @dataclass
 class Report:
-    """The record of one run. ``error`` is why it failed: None if it did not."""
+    """The record of one run. ``error`` is the error of a failed run, None without one."""
 
     seed: int
     schedule: list[Fault] = field(default_factory=list)
@@ -75,12 +76,12 @@ class Report:
 
 
 class Simulation:
-    """The world of one seed. ``broker`` is its dev broker, ``chance`` a ``random.Random`` of the coroutine's own."""
+    """The world of one seed. ``broker`` is its dev broker, ``chance`` a ``random.Random`` for the coroutine."""
 
     def __init__(self, seed: int, settings: Settings, schedule: Sequence[Fault] | None = None) -> None:
         self.seed = seed
         self.report = Report(seed)
-        # Separate random streams, so that one more draw in one place does not change all others.
+        # Separate random streams, so that one more draw in one place does not change the others.
         faults, network, replication, threads, self.chance = (
             random.Random(f"{seed}/{name}") for name in ("faults", "network", "replication", "threads", "scenario")
         )
@@ -106,7 +107,7 @@ class Simulation:
 
     @property
     def bootstrap_servers(self) -> str:
-        """For the clients that run in this world."""
+        """The addresses for clients in this world."""
         return self.broker.bootstrap_servers
 
     @property
@@ -119,7 +120,7 @@ class Simulation:
         self._happened(text)
 
     async def heal(self) -> None:
-        """End all faults: from here on everything is well, except for connections that are broken without a sign."""
+        """End all faults, except for connections that are silently broken."""
         if self._breaking is not None:
             self._breaking.cancel()
             await asyncio.wait({self._breaking})
@@ -128,7 +129,7 @@ class Simulation:
     # for run_seed
 
     async def play(self, scenario: Scenario) -> None:
-        """Run the coroutine, and faults beside it."""
+        """Run the coroutine, with faults beside it."""
         task = asyncio.current_task()
         assert task is not None
         task.set_name(_SCENARIO)
@@ -170,7 +171,7 @@ class Simulation:
         return report
 
     def abandon(self) -> None:
-        """Release the rest: after a failed run, tasks in the middle of their work. No time passes."""
+        """Release the rest, after a failed run also tasks in the middle of their work. No time passes."""
         self.loop.ends_at = math.inf
         self.network.reset()
         for _ in range(2):
@@ -192,14 +193,14 @@ class Simulation:
             fault = schedule[number]
             self._happened(f"{'end of ' if is_end else ''}fault {number + 1}: {fault.name}")
             (fault.end if is_end else fault.begin)(self._cluster)
-        if self._faults is not None:  # a fault that is left out must not change when all is well
+        if self._faults is not None:  # a fault that is left out must not change the time at which faults end
             await asyncio.sleep(max(0.0, began + self._faults.seconds - self.loop.time()))
             self._heal()
 
     def _heal(self) -> None:
         self._happened("all is well")
         watchers = self.broker.controls.watchers
-        watchers.remove(self._on_control)  # its calls are no news
+        watchers.remove(self._on_control)  # its calls are not part of the timeline
         self._cluster.heal()
         watchers.append(self._on_control)
 
@@ -220,7 +221,9 @@ class Simulation:
         return task
 
     def _in_order(self, tasks: Iterable[asyncio.Task[object]]) -> list[asyncio.Task[object]]:
-        """As they were made: a set has the order of their addresses, which are the machine's."""
+        """The tasks in the order of their creation: a set has the order of their addresses, which differ on each
+        machine.
+        """
         return sorted(tasks, key=self._tasks.__getitem__)
 
     def _on_task_done(self, task: asyncio.Task[object]) -> None:
@@ -258,7 +261,9 @@ class Simulation:
 
 
 def run_seed(scenario: Scenario, seed: int, settings: Settings, schedule: Sequence[Fault] | None = None) -> Report:
-    """Run the coroutine in the world of a seed; with ``schedule`` with these faults. Its failure is in the report."""
+    """Run the coroutine in the world of a seed; ``schedule`` replaces the drawn faults. Its failure is in the
+    report.
+    """
     world = Simulation(seed, settings, schedule)
     loop = world.loop
     with virtual_world(loop, seed), world.guard.watch():
@@ -296,6 +301,6 @@ def _name_of(api_key: int) -> str:
 
 
 def _is_the_packages(task: asyncio.Task[object]) -> bool:
-    """True of a broker's task, and of a client's, which ends with the client."""
+    """True for a broker's task, and for a client's, which ends with the client."""
     code = getattr(task.get_coro(), "cr_code", None)
     return code is not None and code.co_filename.startswith((_PACKAGE, "aiokafkapy/"))

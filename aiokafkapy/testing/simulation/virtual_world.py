@@ -1,15 +1,14 @@
-"""``virtual_world``: for as long as it lasts, the clocks and the chance of the machine are a simulation's.
-
-Owns which functions of the standard library are replaced, by clocks of the loop and by random numbers of the seed. It
+"""``virtual_world``: while it lasts, the clocks and the random numbers of the machine are a simulation's. Owns the
+list of the standard library's functions that are replaced, by clocks of the loop and by random numbers of the seed. It
 knows no broker and no producer.
 
 Rules:
 
-- replaced are ``time.time``, ``monotonic``, ``perf_counter`` and ``thread_time``, with their ``_ns``; ``os.urandom``,
+- it replaces ``time.time``, ``monotonic``, ``perf_counter`` and ``thread_time``, with their ``_ns``; ``os.urandom``,
   and so ``uuid.uuid4`` and ``secrets``; ``random.Random()`` without a seed; and the state of ``random``'s own
-  functions, which is put back afterwards. A name imported from ``time`` before is the machine's still, and so is
+  functions, which it restores afterwards. A name imported from ``time`` before is still the machine's, and so is
   ``datetime.now``;
-- the replacement is for the whole process: nothing else may run beside a simulation;
+- the replacement is for the whole process: no other work may run beside a simulation;
 - a module that is imported meanwhile may keep a replacement: afterwards each replacement calls the real one.
 """
 
@@ -35,7 +34,7 @@ _world: _World | None = None
 
 
 class _World:
-    """The one that lasts."""
+    """The world in force."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seed: object) -> None:
         self.time = loop.time

@@ -49,7 +49,7 @@ def test_a_record_that_was_not_produced_is_reported_with_the_nearest_one(produce
         assert_produced(produced, "orders", value=b'{"id": 22}', key=b"bob", headers={"kind": b"new"})
     first, nearest, *shown = str(caught.value).splitlines()
     assert first == (
-        "orders: expected a record with value b'{\"id\": 22}', key b'bob', header 'kind' b'new'; of 3 records 0 are so"
+        "orders: expected a record with value b'{\"id\": 22}', key b'bob', header 'kind' b'new'; of 3 records 0 match"
     )
     assert nearest == "the nearest:"
     # Two records differ in two parts each; the nearest is the one whose value and key are more alike.
@@ -59,9 +59,9 @@ def test_a_record_that_was_not_produced_is_reported_with_the_nearest_one(produce
 
 
 def test_too_many_and_too_few_are_reported(produced: Any) -> None:
-    with pytest.raises(AssertionError, match=r"(?s)1 times a record with key b'ann'; of 3 records 2 are so.*at "):
+    with pytest.raises(AssertionError, match=r"(?s)1 times a record with key b'ann'; of 3 records 2 match.*at "):
         assert_produced(produced, "orders", key=b"ann", count=1)
-    with pytest.raises(AssertionError, match=r"no-such-topic: expected a record; of 0 records 0 are so$"):
+    with pytest.raises(AssertionError, match=r"no-such-topic: expected a record; of 0 records 0 match$"):
         assert_produced(produced, "no-such-topic")
     with pytest.raises(AssertionError, match="orders-0: expected a record with key b'nobody'"):
         assert_produced(produced, "orders", key=b"nobody", partition=0)

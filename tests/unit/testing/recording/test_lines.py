@@ -51,8 +51,8 @@ def test_bytes_that_are_not_text_are_an_error() -> None:
         (lambda it: it.address("a"), '{"a": "host:0"}', "port 0 of 'host:0'"),
         (lambda it: it.addresses("a"), '{"a": []}', "expected a list of host:port"),
         (lambda it: it.addresses("a"), '{"a": [1]}', "a: "),
-        (lambda it: it.wire("a"), '{"a": "AA="}', "a is no base64"),
-        (lambda it: it.wire("a"), '{"a": "ä"}', "a is no base64"),
+        (lambda it: it.wire("a"), '{"a": "AA="}', "a is not base64"),
+        (lambda it: it.wire("a"), '{"a": "ä"}', "a is not base64"),
     ],
 )
 def test_a_field_that_is_not_as_it_should_be_is_named(read: Callable[[Line], object], text: str, reason: str) -> None:
@@ -88,5 +88,5 @@ def test_the_first_line_tells_the_format_the_servers_and_whether_payloads_are_ha
 def test_a_recording_of_a_later_format_is_refused_by_its_number() -> None:
     with pytest.raises(RecordingError, match="the format is version 2: this aiokafkapy reads version 1"):
         header_of(line('{"recording": 2}'))
-    with pytest.raises(RecordingError, match="it is no recording"):
+    with pytest.raises(RecordingError, match="it is not a recording"):
         header_of(line('{"time": 1}'))
