@@ -1,13 +1,13 @@
 """The console's routes: the page, JSON, and server-sent events.
 
 Owns the way from a request to ``watch``, ``follow`` and the source, and from an error to an answer. ``guard`` decides
-first, for every request, whether it is answered at all. Of a broker it knows the controls only.
+first, for every request, whether it is answered at all. It knows only the controls of a broker.
 
 Rules:
 
-- an error is JSON with one ``error`` for people: 400 for a wrong argument, 404 for a name that is not there, 409 for a
-  broker's refusal; a stream says it in an event and ends;
-- the page may load from here only (CSP), and nothing is kept in caches;
+- an error is JSON with one ``error`` for people: 400 for a wrong argument, 404 for an unknown name, 409 for a broker's
+  refusal; a stream sends it as an event and ends;
+- the page may only load from here (CSP), and caches keep no answer;
 - a request's body is small: a larger one is refused before it is read.
 """
 
@@ -124,7 +124,7 @@ class _Handlers:
         )
 
     async def live(self, request: Request) -> Response:
-        """Messages of the watch, once a second, for the view that is shown."""
+        """Messages of the watch, once a second, for the shown view."""
         view = request.query_params.get("view", "topics")
 
         async def messages() -> AsyncGenerator[Message, None]:
@@ -183,7 +183,7 @@ class _Handlers:
         return JSONResponse({"result": result if isinstance(result, int | str) else None})
 
     async def draw(self, request: Request) -> Response:
-        """A schedule of a seed, which is not played."""
+        """The schedule of a seed, without playing it."""
         query = request.query_params
         try:
             seed, seconds = int(query.get("seed", "1")), float(query.get("seconds", "60"))
@@ -205,7 +205,7 @@ class _Handlers:
         return JSONResponse(self._playback())
 
     async def stop_playing(self, request: Request) -> Response:
-        """Stop the schedule that is played, if any."""
+        """Stop the schedule being played, if any."""
         playback = self._broker().controls.playback
         if playback is not None:
             playback.stop()
@@ -253,8 +253,8 @@ class _Handlers:
 class _EventStream(StreamingResponse):
     """Server-sent events, sent by a task that is cancelled once when the page goes away.
 
-    Starlette itself cancels by a scope of anyio, and so each await of what the stream closes, too: its readers of a
-    cluster would stay open.
+    Starlette itself cancels by a scope of anyio, which also cancels each await while the stream closes: its readers of
+    a cluster would stay open.
     """
 
     def __init__(self, events: AsyncGenerator[str, None], streams: set[asyncio.Task[None]]) -> None:
@@ -263,7 +263,7 @@ class _EventStream(StreamingResponse):
         self._streams = streams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send them until they end, or the page is gone; ``streams`` has the task until all of it is closed."""
+        """Send them until they end, or the page is gone; ``streams`` has the task until it is closed completely."""
         sending = asyncio.create_task(self._send(send), name="console-stream")
         self._streams.add(sending)
         sending.add_done_callback(self._streams.discard)
@@ -304,7 +304,7 @@ class _GuardMiddleware:
         await (self._app if answer is None else answer)(scope, receive, send_with_headers)
 
     def _answer(self, request: Request) -> Response | None:
-        """Ours instead of the application's, if any."""
+        """The guard's own answer in place of the application's, if any."""
         guard = self._guard
         given = request.query_params.get("token")
         if request.method == "GET" and request.url.path == "/" and given is not None and guard.is_token(given):
@@ -339,7 +339,7 @@ def _refused(status: int) -> Callable[[Request, Exception], Awaitable[Response]]
 
 
 async def _body(request: Request) -> JsonObject:
-    """The JSON object of a request. ValueError."""
+    """The JSON object of a request. Raises ValueError."""
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
         raise ValueError("the body is application/json")
     data = bytearray()

@@ -2,7 +2,7 @@
 
 ``protocol.consumer_protocol`` reads them. Kafka's counterpart is ``ConsumerProtocol.deserializeAssignment``.
 
-Rule: the bytes are a stranger's: those that do not fit are no assignment, and raise nothing.
+Rule: the bytes are a stranger's: bytes that do not fit are an empty assignment, not an error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["read_assignment"]
 
 
 def read_assignment(data: bytes) -> list[TopicPartition]:
-    """The partitions; none for bytes of another protocol."""
+    """The partitions; empty for bytes of another protocol."""
     try:
         return list(decode_assignment(data)[0])
     except MalformedFrameError:

@@ -1,10 +1,9 @@
-"""``BrokerFeed``: records of a dev broker's logs, decoded where they lie.
+"""``BrokerFeed``: reads records of a dev broker's logs, and decodes them in place.
 
-Owns the positions, and the bounds of a poll. It takes the loop for one batch at a time, and where more is written than
-it may decode it goes on near the end, and counts the records in between: it never falls behind for good. The end is the
-last stable offset where only committed records are read, as for a consumer with ``read_committed``.
-
-Whoever follows a topic looks it up with each poll: it may have got partitions, or be another one of the same name.
+Owns the positions, and the bounds of a poll. It takes the loop for one batch at a time. If more records are written
+than it may decode, it goes on near the end, and counts the records in between: it never falls behind for good. If only
+committed records are read, the end is the last stable offset, as for a consumer with ``read_committed``. A follower of
+a topic looks it up with each poll: it may have got partitions, or be another topic of the same name.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .source import Outcome, Place, Polled, Start
 __all__ = ["BrokerFeed"]
 
 READ_BYTES: Final = 256 * 1024
-"""Bytes of a partition at once; a batch that is larger comes alone."""
+"""Bytes of a partition at once; a larger batch comes alone."""
 
 
 class BrokerFeed:
@@ -58,7 +57,7 @@ class BrokerFeed:
         self._unreadable = 0
         found: list[ConsumedRecord] = []
         waiting = list(self._partitions)
-        # A round for each partition in turn, each from another one on, so that none is always last.
+        # Each round begins at another partition, so that no partition is always last.
         self._turn += 1
         turn = self._turn % len(waiting) if waiting else 0
         waiting = waiting[turn:] + waiting[:turn]
@@ -78,7 +77,7 @@ class BrokerFeed:
         found: dict[Place, Outcome] = {}
         for place in places:
             log = logs.get(place.partition)
-            if log is None:  # the topic was made again, with fewer
+            if log is None:  # the topic was made again, with fewer partitions
                 continue
             if place.offset >= log.last_stable_offset:
                 found[place] = "pending"
@@ -87,7 +86,7 @@ class BrokerFeed:
         return found
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: no connection is open."""
 
     # internals
 
@@ -96,7 +95,9 @@ class BrokerFeed:
         return partitions if index is None else partitions[index : index + 1]
 
     def _look_again(self) -> str:
-        """Read what the topic has by now, each new partition from its beginning; why it cannot be read, if so."""
+        """Look up the topic's present partitions, and read each new one from its beginning; returns the reason if the
+        topic cannot be read.
+        """
         topic = self._find(self._topic.name)
         if topic is None:
             return f"there is no topic {self._topic.name!r}"
@@ -130,7 +131,7 @@ class BrokerFeed:
         return total - sum(max(0, self._end(each) - self._positions[each.index]) for each in self._partitions)
 
     def _take(self, partition: Partition, found: list[ConsumedRecord], most: int) -> bool:
-        """Decode a batch; whether there may be another."""
+        """Decode a batch; returns whether another may follow."""
         log, position, end = partition.log, self._positions[partition.index], self._end(partition)
         if position < log.start_offset:  # records were deleted
             position = log.start_offset
@@ -158,7 +159,8 @@ class BrokerFeed:
         try:
             return batch.records(self._topic.name, partition.index)
         except KafkaError:
-            # As any producer may write: only the header is checked then. It says where the next batch begins.
+            # Any producer may write such a batch: the broker checks only the header, which tells where the next batch
+            # begins.
             self._unreadable += batch.next_offset - max(position, batch.base_offset)
             return []
 

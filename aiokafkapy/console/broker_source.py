@@ -1,8 +1,8 @@
-"""``BrokerSource``: a dev broker in this process, looked at from inside, without a request.
+"""``BrokerSource``: reads a dev broker in this process from inside, without requests.
 
 Owns the reading of the broker's state into ``model``; ``client_log`` has the requests and clients, ``fault_view`` the
-faults, ``broker_feed`` the records. It changes nothing but by ``produce``, which appends to a log as the Produce
-handler does; so users, ACLs and faults, which are for clients, do not concern it.
+faults, ``broker_feed`` the records. Its only change is ``produce``, which appends to a log as the Produce handler
+does; users, ACLs and faults, which are for clients, do not apply to it.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ class BrokerSource:
         self.broker.watch_requests(self._clients.note)
 
     async def stop(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self.broker.watch_requests(None)
 
     async def sample(self) -> Sample:
-        """Totals of everything. It takes a microsecond for each partition."""
+        """The totals of the cluster and of each topic. It takes a microsecond for each partition."""
         records: dict[str, int] = {}
         sizes: dict[str, int] = {}
         partitions = 0
@@ -215,7 +215,7 @@ class BrokerSource:
         return found
 
     def _share_starts(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-        """Where a share group begins in its partitions: it commits nothing."""
+        """The offsets at which a share group begins in its partitions, since it commits none."""
         topics, found = self.broker.state.topics, {}
         for place, state in self.broker.state.groups.share_partitions.offsets(group_id).items():
             topic = topics.by_id(place.topic_id)
@@ -259,7 +259,9 @@ class BrokerSource:
         return BrokerFeed(found, partition, start, self.broker.state.topics.get, is_committed=is_committed)
 
     async def produce(self, record: NewRecord) -> Written:
-        """Append it. UnknownTopicOrPartitionError, LeaderNotAvailableError, and those of a log's ``append``."""
+        """Append the record. Raises UnknownTopicOrPartitionError, LeaderNotAvailableError, and the errors of a log's
+        ``append``.
+        """
         topic, state = self._existing(record.topic), self.broker.state
         index = record.partition
         if index is None and record.key is not None:

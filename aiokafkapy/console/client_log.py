@@ -1,4 +1,4 @@
-"""``ClientLog``: the requests of a dev broker's clients, as they end, and the clients themselves.
+"""``ClientLog``: the finished requests of a dev broker's clients, and the clients themselves.
 
 Owns the facts of each connection that only its requests tell: the client id, versions, throttling. ``note`` is called
 for every request, so it does little: a row is made only for those that ``RequestLog`` keeps.
@@ -22,7 +22,7 @@ from .request_log import RequestLog
 __all__ = ["ClientLog"]
 
 MOST_LOOKED_AT: Final = 64
-"""Entries of an answer that are searched for an error."""
+"""The most entries of an answer that are searched for an error."""
 _STATES: Final = {
     MuteState.NOT_MUTED: "idle",
     MuteState.MUTED: "waiting",
@@ -43,7 +43,7 @@ class _Connection:
 
 
 class ClientLog:
-    """Notes requests, into the log and by connection."""
+    """Notes requests, in the log and by connection."""
 
     def __init__(self, log: RequestLog) -> None:
         self._log = log
@@ -94,7 +94,7 @@ class ClientLog:
             del self._connections[gone]
 
     def clients(self, connections: Sequence[tuple[int, ClientConnection]]) -> list[Client]:
-        """The open connections, as they are shown."""
+        """The open connections, in the form of the page."""
         found = [(node_id, each, self._known(each)) for node_id, each in connections]
         now = time.monotonic()
         rates = self._meters.update({each.info.connection_id: known.requests for _, each, known in found}, now)

@@ -1,13 +1,10 @@
-"""``ClusterFeed``: records of any cluster, read by a ``PartitionReader`` of its own.
-
-Owns the reader and the records that it had fetched too many of. Where more are written than are shown, it seeks to near
-the end, and counts those in between, instead of reading all of a cluster's traffic to throw it away.
-
-Partitions without a leader are left out, and noted, for a look-up would wait for one. Whoever follows a topic describes
-it now and then: there may be a leader again, other partitions, or another topic of that name.
-
-No answer with ``read_uncommitted`` says which records were aborted. A second reader, made on first use, reads them with
-``read_committed``; those it does not return were aborted.
+"""``ClusterFeed``: reads records of any cluster with its own ``PartitionReader``. Owns the reader and the surplus
+records that it had fetched. If more records are written than are shown, it seeks to near the end, and counts those in
+between, instead of reading all of a cluster's traffic to throw it away. Partitions without a leader are left out, and
+noted, for a look-up would wait for one. A follower of a topic describes it from time to time: there may be a leader
+again, other partitions, or another topic of that name. No answer with ``read_uncommitted`` says which records were
+aborted. A second reader, made on first use, reads them with ``read_committed``; the records that it does not return
+were aborted.
 """
 
 from __future__ import annotations
@@ -29,17 +26,17 @@ FETCH_BYTES: Final = 256 * 1024
 WAIT: Final = 0.2
 """Seconds that a poll waits for the first record."""
 READ_WAIT: Final = 2.0
-"""Seconds without an answer after which a reading from a position is over."""
+"""Seconds without an answer after which reading from a position ends."""
 MOST_BEHIND: Final = 5_000
 """Records of a partition that are read rather than passed over."""
 LOOK_UP: Final = 5.0
-"""Seconds for offsets: a leader may be away that metadata still names."""
+"""Seconds for offsets: the leader that metadata names may be away."""
 LOOK_AGAIN: Final = 2.0
-"""Seconds between two descriptions of a topic that is followed."""
+"""Seconds between two descriptions of a followed topic."""
 MOST_NAMED: Final = 5
-"""Partitions of a note that are named, not counted."""
+"""The most partitions that a note names; further ones are counted."""
 FAR: Final = 10**18 - 1
-"""An offset behind every end; the largest that ``Start`` reads."""
+"""An offset beyond every end: the largest that ``Start`` reads."""
 
 
 class ClusterFeed:
@@ -70,7 +67,7 @@ class ClusterFeed:
         chosen = self._chosen(described)
         self._partitions = _with_leader(chosen)
         self._unread = {one.partition for one in chosen if one.leader == NO_LEADER}
-        """Those that had no leader in the beginning."""
+        """The partitions that had no leader in the beginning."""
         self._note = _note(chosen)
         self._start = Start()
         # Records
@@ -78,7 +75,7 @@ class ClusterFeed:
         self._ends: dict[TopicPartition, int] = {}
 
     async def start(self, start: Start) -> None:
-        """Look up where to begin. Raises KafkaError."""
+        """Look up the offsets to begin at. Raises KafkaError."""
         reader, wanted = self._reader, self._partitions
         self._start = start
         self._described_at = asyncio.get_running_loop().time()
@@ -109,7 +106,7 @@ class ClusterFeed:
             offset = self._start.offset_in(partition, 0, FAR, len(self._partitions))
             if offset is not None:
                 found[partition] = offset
-        for record in reversed(self._waiting):  # fetched, and not given yet
+        for record in reversed(self._waiting):  # fetched and not returned yet
             found[record.partition] = record.offset
         return found
 
@@ -176,7 +173,7 @@ class ClusterFeed:
         return [one for one in described.partitions if self._partition in (None, one.partition)]
 
     async def _look_again(self) -> None:
-        """Describe the topic, if that was some time ago, and read what it has by now."""
+        """Describe the topic, if the last time is long enough ago, and read its present partitions."""
         now = asyncio.get_running_loop().time()
         if now < self._described_at + LOOK_AGAIN:
             return
@@ -192,7 +189,7 @@ class ClusterFeed:
         chosen = self._chosen(described)
         self._note = _note(chosen)
         before, self._topic_id = self._topic_id, described.topic_id
-        if None not in (before, self._topic_id) and before != self._topic_id:  # made again under its name
+        if None not in (before, self._topic_id) and before != self._topic_id:  # made again under the same name
             self._reader.assign(())
             for forgotten in (self._partitions, self._unread, self._ends):
                 forgotten.clear()
@@ -216,7 +213,7 @@ class ClusterFeed:
 
     @staticmethod
     async def _not_given(reader: PartitionReader, decided: Mapping[TopicPartition, set[int]]) -> list[Place]:
-        """Those of the offsets that ``read_committed`` passes over; all lie before the last stable one."""
+        """The offsets that ``read_committed`` passes over; all lie before the last stable one."""
         reader.assign(decided)
         for one, offsets in decided.items():
             reader.seek(one, min(offsets))
@@ -251,7 +248,7 @@ def _with_leader(partitions: Iterable[PartitionInfo]) -> list[TopicPartition]:
 
 
 def _note(partitions: Iterable[PartitionInfo]) -> str:
-    """Which of them have no leader; empty when all have one."""
+    """A note on the partitions without a leader; empty if all have one."""
     without = [str(one.partition) for one in partitions if one.leader == NO_LEADER]
     if len(without) > MOST_NAMED:
         return f"{len(without)} partitions have no leader"

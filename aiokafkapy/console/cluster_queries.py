@@ -1,11 +1,11 @@
-"""Questions to any cluster that ``TopicAdmin`` has no call for: brokers, groups, transactions.
+"""Requests to any cluster for which ``TopicAdmin`` has no call: brokers, groups, transactions.
 
 Owns the requests, the brokers that they go to, and the forms of their answers in any version. It must not know the
 pages. Kafka's counterparts are ``KafkaAdminClient``'s ``describeCluster``, ``listGroups``, ``describeClassicGroups``,
 ``listConsumerGroupOffsets``, ``listTransactions`` and ``describeTransactions``.
 
-Rules: a list of groups or transactions is requested from every broker, for each has its own; one that refuses is left
-out, and when all do, the error is raised. Nothing is tried again: the console asks again in a second or two.
+Rules: a list of groups or transactions is requested from every broker, for each has its own; a refusing broker is left
+out, and if all refuse, the error is raised. Requests are not repeated: the console asks again in a second or two.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ __all__ = ["TIMEOUT", "ClusterQueries", "Described", "answers_of_some"]
 
 T = TypeVar("T")
 TIMEOUT: Final = 5.0
-"""Seconds of one request, at most: the page asks again soon."""
+"""The most seconds of one request: the page asks again soon."""
 _CONTROLLER_TIMEOUT: Final = 1.0
-"""Seconds of the question for the controller: where there is none, nobody may answer, and the rest is shown."""
+"""Seconds of the request for the controller: without a controller no broker may answer, and the rest is shown."""
 
 
 class Described(NamedTuple):
@@ -46,7 +46,7 @@ class Described(NamedTuple):
 
 
 class ClusterQueries:
-    """One client for all questions. ``start`` and ``close`` it on one loop."""
+    """One client for all requests. ``start`` and ``close`` it on one loop."""
 
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
@@ -55,7 +55,7 @@ class ClusterQueries:
         self._client: NetworkClient | None = None
 
     def start(self) -> None:
-        """Make the client; the first question connects."""
+        """Make the client; the first request connects."""
         self._client = NetworkClient(self._config, self._metadata, loop=asyncio.get_running_loop())
 
     async def close(self) -> None:
@@ -69,7 +69,7 @@ class ClusterQueries:
         body = await self._ask(ApiKey.METADATA, topics=None, allow_auto_topic_creation=False)
         try:
             controller = await active_controller(partial(self._send, timeout=_CONTROLLER_TIMEOUT), body)
-        except KafkaError:  # there is none, or we may not ask: the rest is valid
+        except KafkaError:  # there is no controller, or we may not ask: the rest is valid
             controller = None
         topics = [description_of(one) for one in body.topics if not one.error_code]
         return Described(
@@ -80,7 +80,7 @@ class ClusterQueries:
         )
 
     async def groups(self, nodes: Iterable[Node]) -> list[tuple[Node, Struct]]:
-        """Every group, as ListGroups has it, with its coordinator."""
+        """Every group, as in ListGroups, with its coordinator."""
 
         async def of(node: Node) -> list[tuple[Node, Struct]]:
             body = await self._ask(ApiKey.LIST_GROUPS, node, states_filter=(), types_filter=())
@@ -97,7 +97,7 @@ class ClusterQueries:
         return [group for group in body.groups if not group.error_code]
 
     async def described_new_groups(self, api_key: ApiKey, node: Node, group_ids: list[str]) -> list[Struct]:
-        """As ``described_groups``, of the groups of one newer API: CONSUMER_GROUP_DESCRIBE or SHARE_GROUP_DESCRIBE."""
+        """As ``described_groups``, for the groups of one newer API: CONSUMER_GROUP_DESCRIBE or SHARE_GROUP_DESCRIBE."""
         if not group_ids:
             return []
         asked = {"group_ids": group_ids, "include_authorized_operations": False}
@@ -125,7 +125,7 @@ class ClusterQueries:
         }
 
     async def transactions(self, nodes: Iterable[Node]) -> list[tuple[Node, Struct]]:
-        """Every transactional id, as DescribeTransactions has it, with its coordinator."""
+        """Every transactional id, as in DescribeTransactions, with its coordinator."""
 
         async def of(node: Node) -> list[tuple[Node, Struct]]:
             body = await self._ask(ApiKey.LIST_TRANSACTIONS, node, duration_filter=-1, transactional_id_pattern=None)
@@ -163,8 +163,8 @@ class ClusterQueries:
 
 
 async def answers_of_some(questions: Iterable[Awaitable[T]]) -> list[T | BaseException]:
-    """The answers of brokers, and the KafkaErrors of those that refused. Raises the first when all have refused, and
-    another error at once: it is ours.
+    """The answers of brokers, and the KafkaErrors of those that refused. Raises the first if all have refused, and any
+    other error at once: it is a bug of ours.
     """
     answers = await asyncio.gather(*questions, return_exceptions=True)
     errors = [each for each in answers if isinstance(each, BaseException)]

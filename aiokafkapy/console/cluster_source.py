@@ -1,13 +1,11 @@
-"""``ClusterSource``: any cluster, by requests: metadata, offsets, groups, transactions.
-
-Owns how often each question is asked, and the making of ``model`` from answers; ``cluster_queries`` asks,
-``cluster_feed`` reads records, a ``KafkaProducer`` writes them. Its client id is ``aiokafkapy-console``, so that the
-brokers' logs tell it.
+"""``ClusterSource``: reads any cluster by requests: metadata, offsets, groups, transactions. Owns the rate of each
+request, and the conversion of answers to ``model``; ``cluster_queries`` asks, ``cluster_feed`` reads records, a
+``KafkaProducer`` writes them. Its client id is ``aiokafkapy-console``, so that the brokers' logs identify it.
 
 Rules:
 
-- one Metadata request and one round of ListOffsets a tick, shared by all views; both only while somebody looks;
-- groups of both protocols of consumers have their members shown; of groups of other kinds only the offsets are.
+- one Metadata request and one round of ListOffsets per tick, shared by all views; both only while a page is open; -
+  for groups of both consumer protocols the members are shown; for other groups only the offsets.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ __all__ = ["ClusterSource"]
 
 CLIENT_ID: Final = "aiokafkapy-console"
 MOST_GROUPS: Final = 200
-"""Groups whose offsets are asked for, each by a request."""
+"""The most groups whose offsets are requested, one request each."""
 CLASSIC: Final = ("", "classic")
 CONSUMER: Final = "consumer"
 """The type of groups of KIP-848."""
@@ -71,7 +69,7 @@ class ClusterSource:
     tick = 2.0
 
     def __init__(self, bootstrap_servers: str | Sequence[str], **options: Any) -> None:
-        """No I/O. ConfigurationError for a wrong option."""
+        """Does no I/O. Raises ConfigurationError for a wrong option."""
         given = {"client_id": CLIENT_ID, **options, "bootstrap_servers": bootstrap_servers}
         self._options = given
         config = ClientConfig(**given)
@@ -86,8 +84,8 @@ class ClusterSource:
         self._end: dict[TopicPartition, int] = {}
 
     async def start(self) -> None:
-        """Make the clients; the first question connects."""
-        self._is_making_producer = asyncio.Lock()  # of this loop
+        """Make the clients; the first request connects."""
+        self._is_making_producer = asyncio.Lock()  # bound to this loop
         self._queries.start()
         await self._admin.__aenter__()
         self._reader = PartitionReader(config=self._reader_config)
@@ -105,7 +103,7 @@ class ClusterSource:
             await producer.close(TIMEOUT)
 
     async def sample(self) -> Sample:
-        """Ask for topics and offsets, for this and the views until the next."""
+        """Request topics and offsets, for the totals and for the views until the next sample."""
         self._described = described = await self._queries.describe()
         topics = described.topics
         by_leader: dict[int, list[TopicPartition]] = {}
@@ -226,7 +224,7 @@ class ClusterSource:
         return GroupDetail(_group(listed[0], described, committed, node.node_id), members, committed)
 
     async def _with_members(self, node: Coordinator, listed: Sequence[Struct]) -> dict[str, Struct]:
-        """Groups of one coordinator with their members, by id, as far as there is a request that tells them."""
+        """Groups of one coordinator with their members, by id, as far as a request tells them."""
         kinds = {one.group_id: getattr(one, "group_type", "") for one in listed}
         classic = [group_id for group_id, kind in kinds.items() if kind in CLASSIC]
         found = await self._queries.described_groups(node, classic)
@@ -247,7 +245,7 @@ class ClusterSource:
         found = []
         for place in sorted(offsets.keys() | owners.keys()):
             committed, end = offsets.get(place, -1), self._end.get(place)
-            end = None if end is None else max(end, committed)  # it is of the last sample, and the offset newer
+            end = None if end is None else max(end, committed)  # the end is of the last sample, and the offset is newer
             lag = None if end is None or committed < 0 else end - committed
             found.append(Committed(place.topic, place.partition, committed, end, lag, owners.get(place)))
         return found
@@ -270,7 +268,7 @@ class ClusterSource:
         return sorted(found, key=lambda one: (one.started_ms is None, one.transactional_id))
 
     async def clients(self) -> list[Client]:
-        """No request tells them."""
+        """Empty: no request tells the clients."""
         return []
 
     # records
@@ -286,8 +284,8 @@ class ClusterSource:
         return feed
 
     async def produce(self, record: NewRecord) -> Written:
-        """Send it, with the options of a producer by default."""
-        async with self._is_making_producer:  # one for all: of several that are made at once only the last is closed
+        """Send the record, with a producer's default options."""
+        async with self._is_making_producer:  # one for all: of several made at once only the last would be closed
             if self._producer is None:
                 made: KafkaProducer[bytes, bytes] = KafkaProducer(config=ProducerConfig(**self._options))
                 await made.start()
@@ -303,7 +301,7 @@ class ClusterSource:
         return Written(metadata.partition, metadata.offset)
 
     def describe_faults(self) -> JsonLike:
-        """None: they are a dev broker's."""
+        """None: only a dev broker has faults."""
         return None
 
 
@@ -312,7 +310,9 @@ async def _of_leaders(
     by_leader: Mapping[int, list[TopicPartition]],
     before: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    """The offsets of each leader's partitions; those of ``before`` where one does not answer, unless none does."""
+    """The offsets of each leader's partitions; those of ``before`` for a leader that does not answer, unless none
+    answers.
+    """
     answers = await answers_of_some(look_up(each, TIMEOUT) for each in by_leader.values())
     found: dict[TopicPartition, int] = {}
     for places, answer in zip(by_leader.values(), answers, strict=True):
@@ -324,7 +324,7 @@ async def _of_leaders(
 
 
 def _started_ms(transaction: Struct) -> int | None:
-    """When the open transaction began: Kafka tells it of one that has ended, too."""
+    """The time at which the open transaction began; Kafka also tells the time of an ended one."""
     started = milliseconds(transaction.transaction_start_time)
     is_open = transaction.transaction_state == "Ongoing" or transaction.transaction_state.startswith("Prepare")
     return started if is_open and started >= 0 else None

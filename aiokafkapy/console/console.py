@@ -1,13 +1,13 @@
 """``Console``: a page that shows a cluster live, served from this process.
 
-Owns starting and stopping, the address and the token; ``watch`` has the data, ``app`` the routes. Kafka has no
-counterpart; it does the work of AKHQ, Kafdrop or kafka-ui, and has the faults of a dev broker.
+Owns start and stop, the address and the token; ``watch`` has the data, ``app`` the routes. Kafka has no
+counterpart; it does the work of AKHQ, Kafdrop or kafka-ui, and also controls the faults of a dev broker.
 
 Rules:
 
-- without an address it is on loopback, for this machine alone; elsewhere it has a token, made when none is given, and
-  without TLS it warns that the token and the records can be read on the way;
-- ``start`` leaves nothing behind when it fails, ``stop`` may be called at any time, and both again.
+- without an address it listens on loopback, for this machine alone; elsewhere it has a token, made if none is given,
+  and without TLS it warns that the token and the records can be read on the way; - ``start`` leaves nothing behind
+  when it fails, ``stop`` may be called at any time, and both may be repeated.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NEEDED: Final = ("starlette", "uvicorn")
 
 
 class ConsoleOptions(TypedDict, total=False):
-    """The options of a ``Console``, as its constructor has them."""
+    """The options of a ``Console``, as in its constructor."""
 
     address: str
     token: str | None
@@ -66,10 +66,9 @@ class Console:
         registry: Decoder | None = None,
         tls: Mapping[str, Any] | None = None,
     ) -> None:
-        """``tls`` are a broker's options, such as ``{"ssl_keystore_location": "console.pem"}``: HTTPS then.
-
-        Reads their files, else no I/O. ConfigurationError for a wrong address, token or file, and when the extra is not
-        installed.
+        """``tls`` are a broker's options, such as ``{"ssl_keystore_location": "console.pem"}``, for HTTPS. Reads their
+        files, and does no other I/O. Raises ConfigurationError for a wrong address, token or file, and without the
+        extra.
         """
         missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
         if missing:
@@ -84,7 +83,7 @@ class Console:
         self.watch = Watch(source)
         self.is_read_only = read_only
         self.is_stopping = False
-        """Streams end by it."""
+        """Ends the streams."""
         self.streams: set[asyncio.Task[None]] = set()
         """The streams that are not closed yet: they use the source."""
         self._allowed_hosts = tuple(allowed_hosts)
@@ -115,7 +114,7 @@ class Console:
         return cls(ClusterSource(bootstrap_servers, **(client or {})), **options)
 
     async def start(self) -> None:
-        """Serve. OSError when the address cannot be obtained; does nothing when it is served already."""
+        """Serve. Raises OSError if the address cannot be obtained; does nothing if it already serves."""
         if self._server is not None:
             return
         from .app import make_app
@@ -149,10 +148,10 @@ class Console:
         self._server = server
 
     async def stop(self) -> None:
-        """End it: streams end, the port is free, also when it is cancelled; idempotent."""
+        """End the console: streams end, the port is free, also if the call is cancelled; idempotent."""
         server, self._server = self._server, None
         if server is not None:
-            await to_its_end(self._stop(server))  # nobody else would close what is left
+            await to_its_end(self._stop(server))  # no other code would close the rest
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -163,7 +162,7 @@ class Console:
 
     @property
     def url(self) -> str:
-        """The address to open, with the token if there is one. IllegalStateError unless it is served."""
+        """The address to open, with the token if there is one. Raises IllegalStateError unless it serves."""
         if self._server is None or self._guard is None:
             raise IllegalStateError("the console is not started")
         host = "localhost" if self._host in ("0.0.0.0", "::") else self._host

@@ -1,13 +1,13 @@
-"""Bytes of records as text to read: JSON, text, hex, or by a schema of the registry. Pure, but for the registry.
-
-Owns the choice of a form, and the limits: longer text is cut, and says so. It must not know topics nor brokers.
+"""Shows bytes of records as readable text: JSON, text, hex, or by a schema of the registry. Pure, except for the
+registry. Owns the choice of a form, and the limits: longer text is cut, and marked. It must not know topics nor
+brokers.
 
 Rules:
 
-- bytes never become markup or control characters: anything but printable text is shown as hex;
-- ``auto`` is the registry's, where the bytes begin like those of its serializers and it knows the schema; else JSON,
-  if it is an object or a list; else text; else hex;
-- a form that does not fit the bytes is no error: they are shown as hex, with the reason.
+- bytes never become markup or control characters: only printable text is shown as text, all else as hex; - ``auto`` is
+  the registry's form, if the bytes begin like those of its serializers and it knows the schema; else JSON, if it is an
+  object or a list; else text; else hex; - a form that does not fit the bytes is not an error: they are shown as hex,
+  with the reason.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class RecordView:
-    """A record to show. ``outcome`` is "aborted" or "pending" where ``read_committed`` does not give it."""
+    """A record to show. ``outcome`` is "aborted" or "pending" if ``read_committed`` does not return it."""
 
     topic: str
     partition: int
@@ -70,7 +70,7 @@ class RecordView:
 async def view_of(
     record: ConsumedRecord, key_form: Form, value_form: Form, decoder: Decoder | None = None, *, cut_at: int = CUT_AT
 ) -> RecordView:
-    """The record as it is shown."""
+    """The record in the form of the page."""
     key = await show(record.key, key_form, decoder, record.headers, is_key=True, cut_at=cut_at)
     value = await show(record.value, value_form, decoder, record.headers, is_key=False, cut_at=cut_at)
     shown = tuple((name, show_header(data)) for name, data in record.headers[:MOST_HEADERS])
@@ -97,7 +97,7 @@ async def show(
         else:
             try:
                 name, decoded = await decoder(data, headers, is_key=is_key)
-            except Exception as error:  # data of any kind, and a registry that may be away: it is shown as bytes then
+            except Exception as error:  # the data may be invalid, or the registry away: then it is shown as bytes
                 note = f"{type(error).__name__}: {error}" if form == "registry" else ""
             else:
                 return _cut(name, _json_text(decoded, cut_at), len(data), cut_at)
@@ -130,7 +130,7 @@ def _shown(data: bytes, form: Form, note: str, cut_at: int) -> Shown:
 
 
 def _as_text(data: bytes, cut_at: int) -> str | None:
-    """Printable UTF-8, or None. Only as much is looked at as is shown."""
+    """Printable UTF-8, or None. Only the shown part is checked."""
     if cut_at and len(data) > 4 * cut_at:
         data = data[: 4 * cut_at]
         text = data.decode("utf-8", errors="ignore") if _is_utf8_but_for_the_end(data) else None
@@ -157,7 +157,7 @@ def _is_printable(text: str) -> bool:
 
 
 def _as_json(data: bytes, cut_at: int, *, any_kind: bool) -> str | None:
-    """The same JSON, spread over lines where it is shown whole; None for other bytes."""
+    """The same JSON, spread over lines if it is shown whole; None for other bytes."""
     if not any_kind and data[:1] not in (b"{", b"["):
         return None
     if cut_at and not any_kind and len(data) > 64 * cut_at:

@@ -14,7 +14,7 @@ __all__ = ["faults_in_force"]
 
 
 def faults_in_force(broker: ShownBroker) -> dict[str, JsonLike]:
-    """As JSON's types. A fault that is used up is no longer there."""
+    """The faults as JSON's types, without used-up ones."""
     faults, state = broker.controls.faults, broker.state
     running = {node.node_id for node in broker.running_nodes}
     return {

@@ -1,8 +1,8 @@
-"""The filter of records: words that all have to be there, each in a place. Pure.
+"""The filter of records: words that must all occur, each in a place. Pure.
 
-Owns the little language of the page's filter field and its errors: ``paid key:ann header:trace partition:3 -test``.
-A word without a place is looked for in key, value and headers; ``-`` before it means that it must not be there; quotes
-keep spaces in one word.
+Owns the little language of the page's filter field and its errors: ``paid key:ann header:trace partition:3 -test``. A
+word without a place is looked for in key, value and headers; ``-`` before it means that it must not occur; quotes keep
+spaces in one word.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Word:
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """All words have to fit; without any, every record does. Case does not count."""
+    """All words have to match; without words every record matches. Case does not count."""
 
     words: tuple[_Word, ...] = ()
 
@@ -57,7 +57,7 @@ class RecordFilter:
         return bool(self.words)
 
     def fits(self, record: RecordView) -> bool:
-        """Whether a record is to be shown. It has to be uncut."""
+        """True if a record matches. The record must be uncut."""
         return all(word.fits(record) for word in self.words)
 
 

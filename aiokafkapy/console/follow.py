@@ -1,15 +1,13 @@
-"""Records for the page: followed live, or some from a position on; filtered, decoded, and never too many.
-
-Owns the pace and the counts: each message of ``follow`` has the newest rows only, and says how many fitted and how many
-were left out. It must not know HTTP.
+"""Records for the page: followed live, or read from a position; filtered, decoded, and bounded. Owns the pace and the
+counts: each message of ``follow`` has only the newest rows, and tells the numbers of matching and omitted ones. It
+must not know HTTP.
 
 Rules:
 
-- without a filter only the records that are shown are decoded; with one, up to ``MOST_EXAMINED`` a message: those
-  passed over are counted as not looked at, so a number on the page is never a guess;
-- a message waits for the reader: when the tab is slow, the next one has newer records, and not more of them;
-- records that ``read_committed`` would not give are marked, only those that are shown; where a transaction is still
-  open a later message says what became of them.
+- without a filter only the shown records are decoded; with one, up to ``MOST_EXAMINED`` per message: others are
+  counted as not examined, so a number on the page is never a guess; - a message waits for the reader: if the tab is
+  slow, the next one has newer records, and not more of them; - shown records that ``read_committed`` would not return
+  are marked; while a transaction is still open, a later message tells their outcome.
 """
 
 from __future__ import annotations
@@ -31,21 +29,21 @@ __all__ = ["Asked", "Followed", "Page", "follow", "read_one", "read_page"]
 PACE: Final = 0.25
 """Seconds between two messages."""
 ROWS: Final = 50
-"""Rows of a message: more than anybody reads in its time."""
+"""Rows of a message: more than a person can read in its time."""
 MOST_PENDING: Final = 300
-"""Rows of open transactions whose outcome is waited for: as many as the page shows."""
+"""The most rows of open transactions that wait for their outcome: as many as the page shows."""
 MOST_PAGE_ROWS: Final = 500
 MOST_PAGE_EXAMINED: Final = 50_000
 FILTERED_CUT_AT: Final = 100_000
-"""Characters of a key or value that a filter looks at."""
+"""Characters of a key or value that a filter examines."""
 ISOLATION_LEVELS: Final = ("read_uncommitted", "read_committed")
 SLICE: Final = 100
-"""Records that are looked at before others get their turn of the loop."""
+"""Records that are examined before other tasks get their turn of the loop."""
 
 
 class Followed(TypedDict):
     """A message about records as they are written. ``fitting`` of the ``seen`` records match the filter; ``decided``
-    are partition, offset and outcome of rows that came before; ``unreadable`` are further records, which cannot be
+    are partition, offset and outcome of rows that came before; ``unreadable`` counts further records, which cannot be
     decoded."""
 
     rows: JsonLike
@@ -59,7 +57,7 @@ class Followed(TypedDict):
 
 
 class Page(TypedDict):
-    """Records from a position on; ``next`` is where the rest begins. ``unreadable`` more cannot be decoded."""
+    """Records from a position on; ``next`` is the position of the rest. ``unreadable`` more cannot be decoded."""
 
     rows: JsonLike
     examined: int
@@ -83,7 +81,7 @@ class Asked:
 
     @classmethod
     def of(cls, parameters: Mapping[str, str]) -> Asked:
-        """Of a query's parameters. ValueError that names the wrong one."""
+        """The request in a query's parameters. Raises ValueError that names the wrong one."""
         topic, partition = parameters.get("topic", ""), parameters.get("partition", "")
         if not topic:
             raise ValueError("topic is missing")
@@ -136,7 +134,7 @@ async def follow(source: Source, asked: Asked, decoder: Decoder | None) -> Async
 
 
 async def read_page(source: Source, asked: Asked, decoder: Decoder | None, limit: int) -> Page:
-    """The first records from a position on that fit, at most ``limit``; and ``next``, where the rest begins."""
+    """The first matching records from a position on, at most ``limit``; and ``next``, the position of the rest."""
     if not 1 <= limit <= MOST_PAGE_ROWS:
         raise ValueError(f"limit={limit}: from 1 to {MOST_PAGE_ROWS}")
     feed = await _feed(source, asked)
@@ -168,7 +166,7 @@ async def read_page(source: Source, asked: Asked, decoder: Decoder | None, limit
 
 
 async def read_one(source: Source, asked: Asked, decoder: Decoder | None) -> dict[str, JsonLike] | None:
-    """The record at ``asked.start`` in full; None when there is none. KafkaError where it cannot be read."""
+    """The record at ``asked.start`` in full; None without one. Raises KafkaError if it cannot be read."""
     feed = await _feed(source, asked)
     try:
         polled = await feed.poll(1, newest=False)
@@ -192,7 +190,7 @@ async def _feed(source: Source, asked: Asked) -> Feed:
 async def _marked(
     feed: Feed, rows: list[RecordView], asked: Asked, pending: dict[Place, None]
 ) -> tuple[list[RecordView], list[tuple[int, int, str]]]:
-    """The rows with their outcomes, and the outcomes of those in ``pending``, where only the undecided ones stay."""
+    """The rows with their outcomes, and the outcomes of the rows in ``pending``, which keeps only undecided ones."""
     if asked.is_committed:
         return rows, []
     outcomes = await feed.outcomes({Place(row.partition, row.offset) for row in rows} | pending.keys())
@@ -209,9 +207,9 @@ async def _marked(
 async def _fitting(
     records: Sequence[ConsumedRecord], asked: Asked, decoder: Decoder | None, most: int
 ) -> tuple[list[RecordView], int]:
-    """The newest records that fit, as they are shown, and how many fit; in the order of their times."""
+    """The newest matching records in the form of the page, ordered by time, and the number of matches."""
     forms = asked.key_form, asked.value_form
-    records = sorted(records, key=lambda record: record.timestamp_ms)  # each partition's come by themselves
+    records = sorted(records, key=lambda record: record.timestamp_ms)  # records come partition by partition
     if not asked.filter:
         return [await view_of(each, *forms, decoder) for each in records[-most:]], len(records)
     fitting: list[ConsumedRecord] = []

@@ -1,15 +1,14 @@
-"""``Guard``: whose requests the console answers. Pure decisions about a request's headers; ``app`` asks it first.
+"""``Guard``: decides which requests the console answers. Pure decisions about a request's headers; ``app`` asks it
+first. Owns the rules against foreign pages, which a browser on this machine may show at any time, and against other
+machines in the network:
 
-Owns the rules against the pages of others, which a browser on this machine may show at any time, and against others
-in the network:
-
-- the Host of a request must be ours: a page elsewhere may give its own name our address (DNS rebinding), and would be
-  same-origin then. On loopback these are its names; elsewhere addresses, and the names that were allowed;
+- the Host of a request must be ours: a foreign page may give its own name our address (DNS rebinding), and would then
+  be same-origin. On loopback the names of loopback are allowed; elsewhere addresses, and the allowed names;
 - a console that listens beyond loopback has a token; it comes once in the page's address, and then in a cookie that
-  other sites' requests do not bring along, or as a bearer;
-- a request that changes something must come from our own page: its Origin is ours, and it has a header that no form and
-  no other page can send without being asked for;
-- in read-only mode no request changes anything.
+  other sites' requests do not carry, or as a bearer token;
+- a changing request must come from our own page: its Origin is ours, and it has a header that no form and no other
+  page can send without a preflight request;
+- in read-only mode changing requests are refused.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from ..admin.diagnosis import is_loopback
 __all__ = ["HEADER", "Guard", "Refusal", "new_token"]
 
 HEADER: Final = "x-aiokafkapy-console"
-"""The header of requests that change something."""
+"""The header of changing requests."""
 SHORTEST_TOKEN: Final = 16
 _LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is not answered."""
+    """The reason why a request is not answered."""
 
     status: int
     reason: str
@@ -41,7 +40,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Decides by headers, whose names are in lower case. Without ``token`` none is asked for."""
+    """Decides by headers, whose names are in lower case. Without ``token`` no token is required."""
 
     host: str
     port: int
@@ -52,11 +51,13 @@ class Guard:
 
     @property
     def cookie(self) -> str:
-        """The cookie's name: cookies do not tell ports apart."""
+        """The cookie's name, with the port: cookies do not distinguish ports."""
         return f"aiokafkapy-console-{self.port}"
 
     def refusal(self, method: str, headers: Mapping[str, str], cookie: str | None) -> Refusal | None:
-        """Why a request is refused; None when it is not. ``cookie`` is ours of the request, if any."""
+        """The reason why a request is refused; None for an accepted one. ``cookie`` is our cookie in the request, if
+        any.
+        """
         host = headers.get("host", "")
         if not self._is_our_host(host):
             return Refusal(421, f"no console of the host {host!r} is here: open it by its address")
@@ -71,7 +72,7 @@ class Guard:
         return None
 
     def is_token(self, given: str) -> bool:
-        """Whether this is the token."""
+        """True if this is the token."""
         return self.token is not None and hmac.compare_digest(given.encode(), self.token.encode())
 
     # internals
@@ -82,7 +83,7 @@ class Guard:
             name, port = host, "443" if self.has_tls else "80"
         name = name.removeprefix("[").removesuffix("]").lower().rstrip(".")
         if name in {each.lower() for each in self.allowed_hosts}:
-            return True  # a name of a proxy, which has a port of its own
+            return True  # a proxy's name, which has its own port
         if port != str(self.port):
             return False
         if is_loopback(self.host):

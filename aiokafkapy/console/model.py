@@ -1,9 +1,9 @@
 """The data that the console shows: clusters, topics, groups, transactions, clients, requests, faults.
 
-Owns the shapes that sources fill in and the page reads, by these names, as JSON. Pure: it has no clock and asks nobody.
+Owns the shapes that sources fill in and the page reads, by these names, as JSON. Pure: it has no clock and does no I/O.
 Kafka's counterparts are the descriptions of its ``Admin``.
 
-Rules: None is a number that the source cannot know, which the page shows as a dash, and not as 0; times are
+Rules: None stands for a number that the source cannot know; the page shows a dash, not 0; times are
 milliseconds since the epoch, rates are per second.
 """
 
@@ -77,7 +77,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far a group is behind in a partition."""
+    """The lag of a group in a partition."""
 
     group_id: str
     committed: int
@@ -86,7 +86,7 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition; ``stable_offset`` is up to where ``read_committed`` reads."""
+    """A partition; ``read_committed`` reads up to ``stable_offset``."""
 
     partition: int
     leader: int | None
@@ -103,7 +103,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class TopicDetail:
-    """One topic with its partitions and the options that are its own."""
+    """One topic with its partitions and its own options."""
 
     topic: Topic
     partitions: Sequence[Partition]
@@ -111,10 +111,10 @@ class TopicDetail:
 
 
 KIP_848: Final = "consumer (KIP-848)"
-"""The kind of groups of the newer protocol; those of the older one have the name that their members gave it."""
+"""The kind of groups of the newer protocol; older groups have the kind that their members named."""
 
 KIP_932: Final = "share (KIP-932)"
-"""The kind of share groups, whose members have records together, and no committed offsets."""
+"""The kind of share groups, whose members share records and commit no offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A committed offset; ``lag`` is None where the end is not known. ``member`` is the client id that reads it."""
+    """A committed offset; ``lag`` is None if the end is not known. ``member`` is the client id of its reader."""
 
     topic: str
     partition: int
@@ -181,7 +181,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """A connection. ``versions`` are those of its last request of each API."""
+    """A connection. ``versions`` are the versions of its last request of each API."""
 
     connection_id: str
     node_id: int
@@ -199,7 +199,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRow:
-    """A request that is over; ``number`` counts all of them. Durations are milliseconds; sizes are bytes.
+    """A finished request; ``number`` counts all requests. Durations are milliseconds; sizes are bytes.
 
     ``outcome`` is "ok", the name of the first error in the answer, or "closed".
     """
@@ -224,7 +224,7 @@ class RequestRow:
 
 @dataclass(frozen=True, slots=True)
 class ApiTimes:
-    """An API's requests since the start, and times of its latest ones."""
+    """An API's requests since the start, and the times of its latest ones."""
 
     api: str
     requests: int
@@ -236,8 +236,8 @@ class ApiTimes:
 
 @dataclass(frozen=True, slots=True)
 class FaultEvent:
-    """A control that was called. ``is_end`` for a call that ends another; ``error`` is why it was not carried out;
-    ``fault`` is the name of the fault that it armed, which can be ended by it.
+    """A control that was called. ``is_end`` marks a call that ends another; ``error`` is the reason why it was not
+    carried out; ``fault`` is the name of the fault that it armed, by which the fault can be ended.
     """
 
     number: int
@@ -299,5 +299,5 @@ _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 
 @cache
 def _field_names(kind: type) -> tuple[str, ...]:
-    """Of a dataclass; none of any other type. Remembered: a message has thousands of them."""
+    """The fields of a dataclass; empty for any other type. Cached, because a message has thousands of objects."""
     return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else ()

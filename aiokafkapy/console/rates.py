@@ -1,11 +1,10 @@
-"""Rates of totals that grow, and the traffic of the last minutes, both bounded in memory. Pure: ``now`` is passed.
-
-Owns the meters and the history; knows nobody to ask. Kafka's counterpart is ``Rate`` of its metrics.
+"""Rates of growing totals, and the traffic of the last minutes, both bounded in memory. Pure: ``now`` is passed. Owns
+the meters and the history; knows no source. Kafka's counterpart is ``Rate`` of its metrics.
 
 Rules:
 
-- a total that falls (a topic recreated, a broker started again) starts again and gives no negative rate;
-- a meter that is not updated is forgotten, so memory is bounded by the number of topics.
+- a falling total (a topic recreated, a broker restarted) starts again and gives no negative rate; - a meter without
+  updates is dropped, so memory is bounded by the number of topics.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from .model import FaultEvent, Sample, TrafficPoint
 __all__ = ["History", "Meter", "Meters"]
 
 WINDOW: Final = 5.0
-"""Seconds that a rate is taken over: long enough to be readable, short enough to follow a fault."""
+"""Seconds of a rate's window: long enough to be readable, short enough to follow a fault."""
 MOST_POINTS: Final = 600
 MOST_EVENTS: Final = 500
 
@@ -38,13 +37,13 @@ class Meter:
         if totals and total < totals[-1][1]:
             totals.clear()
         totals.append((now, total))
-        # The newest that is older than the window is where it begins.
+        # The window begins at the newest point that is older than it.
         while len(totals) > 2 and totals[1][0] <= now - WINDOW:
             totals.popleft()
         return self.rate()
 
     def rate(self) -> float:
-        """Per second, as of the last update."""
+        """The rate per second, as of the last update."""
         (began, first), (ended, last) = self._totals[0], self._totals[-1]
         return (last - first) / (ended - began) if ended > began else 0.0
 
@@ -58,14 +57,14 @@ class Meters:
         self._meters: dict[str, Meter] = {}
 
     def update(self, totals: Mapping[str, float], now: float) -> dict[str, float]:
-        """The rates of these totals; others are forgotten."""
+        """The rates of these totals; other meters are dropped."""
         for gone in self._meters.keys() - totals.keys():
             del self._meters[gone]
         return {key: self._meters.setdefault(key, Meter()).update(total, now) for key, total in totals.items()}
 
 
 class History:
-    """The traffic point by point, and the faults beside it; the oldest are forgotten."""
+    """The traffic point by point, and the faults beside it; the oldest are dropped."""
 
     def __init__(self) -> None:
         self.points: deque[TrafficPoint] = deque(maxlen=MOST_POINTS)
@@ -107,7 +106,7 @@ class History:
 
 
 def _growth(before: Mapping[str, int], after: Mapping[str, int]) -> float:
-    """How much the totals grew; one that is new counts from 0, one that fell not at all."""
+    """The growth of the totals; a new total counts from 0, a fallen one does not count."""
     return sum(max(0, total - before.get(key, 0)) for key, total in after.items())
 
 

@@ -1,13 +1,11 @@
-"""Records of a schema registry, for the console: Avro, Protobuf and JSON Schema, each by its own deserializer.
+"""Decodes records with a schema registry, for the console: Avro, Protobuf and JSON Schema, each by its own
+deserializer. Owns the choice of the deserializer by the schema's type, the conversion of its result to JSON, and the
+time that a page waits for a registry. ``integrations.schema_registry`` has the registry's client and the formats, and
+is imported with a registry. Rules, because a list of records must not wait for each of them, and any binary data may
+look like a schema's id:
 
-Owns the choice of the deserializer by the schema's type, the conversion of its result to JSON, and how long a page
-waits for a registry. The registry's client and the formats are ``integrations.schema_registry``'s, imported when a
-registry is asked for.
-
-Rules, for a list of records is not to wait for each of them, and any binary data may look like a schema's id:
-
-- a failure is remembered: an id that is not there for a minute, a registry that is away for ``PAUSE`` as a whole;
-- for ids that are new the registry has ``MOST_WAITING`` seconds of each ``PAUSE``; those that are known always work.
+- failures are cached: a missing id for a minute, a registry that is away as a whole for ``PAUSE``; - for new ids the
+  registry has ``MOST_WAITING`` seconds of each ``PAUSE``; known ids always work.
 """
 
 from __future__ import annotations
@@ -27,14 +25,16 @@ if TYPE_CHECKING:
 __all__ = ["RegistryDecoder"]
 
 PAUSE: Final = 10.0
-"""Seconds without a question to a registry that is away, or has had its time."""
+"""Seconds without a request to a registry that is away, or has used up its time."""
 MOST_WAITING: Final = 2.0
 MISSING: Final = 60.0
-"""Seconds for which an id that is not there is believed not to be."""
+"""Seconds for which a missing id is cached as missing."""
 COST_OF_MISS: Final = 0.05
-"""Seconds at least that an id counts for: with a registry that answers at once, binary data would be a flood."""
+"""The least seconds that an id counts for: with a registry that answers at once, binary data would cause a flood of
+requests.
+"""
 MOST_FAILED: Final = 10_000
-"""Failed ids that are remembered; the last ones that were met."""
+"""The most failed ids that are cached, the latest ones."""
 _LIMITS: Final = {"request_timeout_ms": 1_500, "timeout_ms": 3_000}
 """Time-outs of one lookup, shorter than a producer's because a person is waiting."""
 
@@ -46,7 +46,7 @@ class RegistryDecoder:
     """A ``Decoder`` over a registry. Rules of data contracts are not run: the record is shown as it was written."""
 
     def __init__(self, url: str, **options: Any) -> None:
-        """``options`` are the registry client's. ConfigurationError when the extra is missing."""
+        """``options`` are the registry client's. Raises ConfigurationError if the extra is missing."""
         try:
             from ..integrations.schema_registry import SchemaRegistryClient
 
@@ -65,7 +65,7 @@ class RegistryDecoder:
 
     async def __call__(self, data: bytes, headers: Headers, *, is_key: bool) -> tuple[str, JsonValue]:
         """The schema's type in lower case, and the data. Raises the errors of deserializers, and SchemaRegistryError
-        without a question where there was a failure a short time ago.
+        without a request after a recent failure.
         """
         from ..integrations.schema_registry import SchemaRegistryError
         from ..integrations.schema_registry.wire_format import find_schema_id
@@ -82,7 +82,7 @@ class RegistryDecoder:
             if deserializer is None:
                 deserializer = self._deserializers[kind, is_key] = self._new(kind, is_key=is_key)
             decoded = await deserializer(data, headers)
-        except SchemaRegistryError as error:  # of the schema, or of one that it refers to
+        except SchemaRegistryError as error:  # an error of the schema, or of one that it refers to
             self._known.discard(key)
             self._questions.note_failure(key, error, loop.time())
             raise
@@ -107,18 +107,20 @@ class RegistryDecoder:
 
 
 class _Questions:
-    """Which ids may be asked for: pure, with ``now`` from its user."""
+    """Decides which ids may be requested: pure, with ``now`` from its user."""
 
     def __init__(self) -> None:
         from ..integrations.schema_registry.caching import RecentCache
 
-        self._failed: RecentCache[tuple[float, str]] = RecentCache(MOST_FAILED)  # by id: until when, and the reason
-        self._away: tuple[float, str] = (0.0, "")  # the same, of the registry as a whole
+        self._failed: RecentCache[tuple[float, str]] = RecentCache(
+            MOST_FAILED
+        )  # by id: the time until which it counts, and the reason
+        self._away: tuple[float, str] = (0.0, "")  # the same, for the registry as a whole
         self._window_ends = 0.0
         self._waited = 0.0
 
     def check(self, key: SchemaKey, now: float) -> None:
-        """Raise SchemaRegistryError for an id that is not to be asked for now."""
+        """Raise SchemaRegistryError for an id that may not be requested now."""
         from ..integrations.schema_registry import SchemaRegistryError
 
         if now >= self._window_ends:
@@ -130,7 +132,7 @@ class _Questions:
             raise SchemaRegistryError(f"not asked for: ids that are new have {MOST_WAITING:g} s of {PAUSE:g} s")
 
     def note_failure(self, key: SchemaKey, error: Exception, now: float) -> None:
-        """The question for this id failed."""
+        """The request for this id failed."""
         from ..integrations.schema_registry import RegistryAuthenticationError, RegistryUnavailableError
 
         if isinstance(error, RegistryUnavailableError | RegistryAuthenticationError):

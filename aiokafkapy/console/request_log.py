@@ -5,8 +5,8 @@ the request metrics.
 
 Rules:
 
-- of more than ``MOST_A_SECOND`` requests in a second the rest is counted and not kept, except for the first errors;
-- an API's times are those of its latest ``KEPT_TIMES`` requests.
+- beyond ``MOST_A_SECOND`` requests in a second, requests are counted and not kept, except for the first errors;
+- an API's times are of its latest ``KEPT_TIMES`` requests.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Api:
 
 
 class RequestLog:
-    """``note`` is called with every request; a row is made only for those that are kept."""
+    """``note`` is called with every request; a row is made only for kept ones."""
 
     def __init__(self) -> None:
         self.requests = 0
@@ -80,7 +80,7 @@ class RequestLog:
         return found[::-1]
 
     def times(self) -> list[ApiTimes]:
-        """Each API's, the busiest first."""
+        """The figures of each API, the busiest first."""
         busiest = sorted(self._apis.items(), key=lambda item: -item[1].requests)
         return [_times(name, one) for name, one in busiest]
 

@@ -1,6 +1,6 @@
-"""``PageServer``: uvicorn on the loop that runs already, started and stopped like everything else of ours.
+"""``PageServer``: uvicorn on the running loop, with ``start`` and ``stop`` like our other objects.
 
-Owns the listening socket and uvicorn's task. It must not know the application. Signals stay with the program.
+Owns the listening socket and uvicorn's task. It must not know the application. It leaves signals to the program.
 
 Rules: ``start`` returns when requests are taken, or raises OSError; after ``stop`` there is no task and no socket.
 """
@@ -36,7 +36,7 @@ class PageServer:
         self._listener: socket.socket | None = None
 
     def bind(self) -> int:
-        """Take the port, and return it. OSError."""
+        """Take the port, and return it. Raises OSError."""
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         listener = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -70,7 +70,7 @@ class PageServer:
             timeout_graceful_shutdown=STOP_TIMEOUT,
         )
         config.load()
-        config.ssl = self._tls  # uvicorn's own options know no PEM text, and no password of a file's key
+        config.ssl = self._tls  # uvicorn's own options take neither PEM text nor a password for a file's key
         self._server = Server(config)
         self._task = asyncio.create_task(self._server.serve(sockets=[self._listener]), name="console-server")
         while not self._server.started:
@@ -80,7 +80,7 @@ class PageServer:
             await asyncio.sleep(0)
 
     async def stop(self) -> None:
-        """Answer no more, and close; idempotent."""
+        """Stop answering, and close; idempotent."""
         if self._task is not None and self._server is not None:
             self._server.should_exit = True
             task, self._task = self._task, None

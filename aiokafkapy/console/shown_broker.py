@@ -1,6 +1,5 @@
-"""``ShownBroker``: what the console knows of a dev broker, and calls of it.
-
-``DevBroker`` has it, and makes a console when it is asked for one; so nothing here imports ``DevBroker``.
+"""``ShownBroker``: the part of a dev broker that the console knows and calls. ``DevBroker`` has it, and makes a
+console on request; so no module here imports ``DevBroker``.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""``Source``: where the console's data comes from; and a reading of records, asked for by the page.
+"""``Source``: the source of the console's data; and ``Feed``, the reading of records for the page.
 
 Owns the calls that every source has. ``BrokerSource`` is a dev broker in this process, ``ClusterSource`` any cluster.
 
 Rules:
 
-- a source that cannot know something says so by its ``Abilities``, and the page has no view for it;
+- ``Abilities`` says which data a source cannot know, and the page has no view for that;
 - a call raises KafkaError with a text for people, or ValueError for a wrong argument;
-- ``read`` and ``poll`` take the loop for at most some milliseconds at a time, and report the records that they skipped.
+- ``read`` and ``poll`` hold the loop for at most some milliseconds at a time, and report the records that they skipped.
 """
 
 from __future__ import annotations
@@ -47,17 +47,19 @@ __all__ = [
 ]
 
 Outcome: TypeAlias = Literal["aborted", "pending"]
-"""Why ``read_committed`` does not give a record: its transaction was aborted, or is open, or one before it is."""
+"""The reason why ``read_committed`` does not return a record: its transaction was aborted, or that or an earlier one
+is open.
+"""
 
 MOST_EXAMINED: Final = 3_000
-"""Records that a poll decodes."""
+"""The most records that a poll decodes."""
 MOST_PLACES: Final = 10_000
 _PLACE: Final = re.compile(r"(\d{1,9})=(\d{1,18})")
 
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """The kinds of data that a source has, and the page shows views for."""
+    """The kinds of data that a source has, for which the page shows views."""
 
     faults: bool = False
     requests: bool = False
@@ -66,7 +68,7 @@ class Abilities:
 
 @dataclass(frozen=True, slots=True)
 class NewRecord:
-    """A record to be written. ``partition`` None: chosen by the key, as Java's default partitioner does."""
+    """A record to be written. ``partition`` None: chosen by the key, as by Java's default partitioner."""
 
     topic: str
     value: bytes | None
@@ -77,7 +79,7 @@ class NewRecord:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Where a record was written."""
+    """The place of a written record."""
 
     partition: int
     offset: int
@@ -85,9 +87,8 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """Records of one poll, and how many were passed over unread because there were too many.
-
-    ``note`` tells people which partitions are not read, and why. ``unreadable`` further records could not be decoded.
+    """Records of one poll, and the number passed over unread because there were too many. ``note`` tells people which
+    partitions are not read, and why. ``unreadable`` counts further records that could not be decoded.
     """
 
     records: Sequence[ConsumedRecord]
@@ -108,15 +109,15 @@ class Feed(Protocol):
     """The records of a topic, from positions on."""
 
     async def poll(self, most: int, *, newest: bool) -> Polled:
-        """The next records, at most ``most``; with ``newest`` older ones are passed over where there are more, and
-        partitions that the topic gets are read, too, and a topic that is made again, each from its beginning.
+        """The next records, at most ``most``; with ``newest`` older ones are passed over if there are more. New
+        partitions of the topic, and a topic that is made again, are read too, from their beginning.
         """
 
     def positions(self) -> Mapping[int, int]:
         """By partition, the offset after the last record that ``poll`` returned."""
 
     async def outcomes(self, places: Collection[Place]) -> Mapping[Place, Outcome]:
-        """Those of these records that ``read_committed`` does not return."""
+        """The records among these that ``read_committed`` does not return."""
 
     async def close(self) -> None:
         """Close its connections, if any."""
@@ -127,17 +128,17 @@ class RequestSource(Protocol):
 
     @property
     def left_out(self) -> int:
-        """The number of requests that the log did not keep because too many came."""
+        """The number of requests that the log did not keep."""
 
     def rows_after(self, number: int, most: int) -> list[RequestRow]:
         """The rows after the one of this number, oldest first; the newest ``most`` of them."""
 
     def times(self) -> list[ApiTimes]:
-        """Each API's, the busiest first."""
+        """The figures of each API, the busiest first."""
 
 
 class Source(Protocol):
-    """Everything the page asks for."""
+    """The calls that the page needs."""
 
     @property
     def abilities(self) -> Abilities:
@@ -145,7 +146,7 @@ class Source(Protocol):
 
     @property
     def broker(self) -> ShownBroker | None:
-        """The dev broker of this process, for its controls; None where the cluster is another one."""
+        """The dev broker of this process, for its controls; None for another cluster."""
 
     @property
     def request_log(self) -> RequestSource | None:
@@ -153,23 +154,23 @@ class Source(Protocol):
 
     @property
     def samples_always(self) -> bool:
-        """Whether it is sampled while no page is open: that costs no request."""
+        """True if it is sampled while no page is open, because that costs no request."""
 
     @property
     def tick(self) -> float:
         """Seconds between two samples."""
 
     async def start(self) -> None:
-        """Make ready for questions; an unreachable cluster is no error yet."""
+        """Make ready for requests; an unreachable cluster is not an error yet."""
 
     async def stop(self) -> None:
         """Close its clients, if it has any."""
 
     async def sample(self) -> Sample:
-        """The present totals. KafkaError and OSError when the cluster cannot be asked."""
+        """The present totals. Raises KafkaError and OSError if the cluster cannot be asked."""
 
     async def cluster(self) -> Cluster:
-        """The brokers, with those that are stopped where they are known. KafkaError, as from all calls below."""
+        """The brokers, stopped ones included if they are known. Raises KafkaError, as all calls below."""
 
     async def topics(self) -> list[Topic]:
         """All topics, by name, without rates: the watch adds those."""
@@ -187,7 +188,7 @@ class Source(Protocol):
         """All transactional ids; those with an open transaction first."""
 
     async def clients(self) -> list[Client]:
-        """The open connections; none without ``abilities.clients``."""
+        """The open connections; empty without ``abilities.clients``."""
 
     async def feed(self, topic: str, partition: int | None, start: Start, *, is_committed: bool = False) -> Feed:
         """Records from ``start`` on; with ``is_committed`` only those that ``read_committed`` returns."""
@@ -201,8 +202,8 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a feed begins: "latest", "earliest", "last" (the last N records over all partitions), "offset", "time",
-    or "at", the offset of each partition by itself.
+    """The start of a feed: "latest", "earliest", "last" (the last N records over all partitions), "offset", "time", or
+    "at", a separate offset for each partition.
     """
 
     kind: str = "latest"
@@ -210,7 +211,7 @@ class Start:
     places: tuple[tuple[int, int], ...] = ()
 
     def offset_in(self, partition: int, first: int, end: int, partitions: int) -> int | None:
-        """The offset in a partition from ``first`` to ``end``, one of so many; None where a look-up has to say it."""
+        """The offset in a partition from ``first`` to ``end``, one of so many; None if it takes a look-up."""
         match self.kind:
             case "earliest":
                 return first

@@ -5,8 +5,8 @@ HTTP. A slow page does not delay the others: each page takes the newest state wh
 
 Rules:
 
-- a source that is not always sampled rests while nobody looks;
-- a source that fails is a ``problem`` in the message, with its reason, and is asked again at the next tick.
+- a source that is not always sampled rests while no page is open;
+- a failing source is a ``problem`` in the message, with the reason, and is asked again at the next tick.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .source import Source
 __all__ = ["Message", "Watch"]
 
 MOST_ROWS: Final = 200
-"""Requests of one message."""
+"""The most requests in one message."""
 _ENDS: Final = {"delay": "seconds", "throttle": "ms", "stall_connections": "is_stalled"} | {
     "hold_transactions": "is_held",
     "refuse_authentication": "is_refused",
 }
-"""Controls whose own call ends them, and by which argument."""
+"""Controls that end by a call of their own, with the argument for it."""
 
 
 class Message(TypedDict):
-    """What a page is told at a tick; ``events`` and ``points`` are those that it does not have yet."""
+    """The message to a page at a tick; ``events`` and ``points`` are those that it does not have yet."""
 
     now: int
     problem: str
@@ -60,7 +60,7 @@ class Watch:
         self._lookers = 0
         self._wanted = asyncio.Event()
         self._is_stopped = False
-        # Of the last sample; views by their names, for all pages
+        # The last sample; views by their names, for all pages
         self._views: dict[str, Mapping[str, JsonLike]] = {}
         self._sample: Sample | None = None
         self._problem = ""
@@ -73,7 +73,7 @@ class Watch:
         self._task = asyncio.create_task(self._run(), name="console-watch")
 
     async def stop(self) -> None:
-        """End every look, and the task."""
+        """End all pages' messages, and the task."""
         self._is_stopped = True
         task, self._task = self._task, None
         if task is not None:
@@ -190,12 +190,12 @@ class Watch:
         }
 
     async def _shared_view(self, view: str, last_row: int, *, is_first: bool) -> Mapping[str, JsonLike]:
-        """A view, made once a tick for all pages that show it, and again for a page's first tick: it must see its own
-        changes. Requests are each page's own: those after its last.
+        """A view, made once per tick for all pages that show it, and again for a page's first tick, which must show
+        the page's own changes. Requests are separate for each page: those after its last one.
         """
         if view == "requests":
             return await self._view(view, last_row)
-        views = self._views  # a later tick has others
+        views = self._views  # a later tick has other points
         if is_first or view not in views:
             views[view] = await self._view(view, last_row)
         return views[view]
@@ -237,7 +237,7 @@ def _is_end(call: ControlCall) -> bool:
 
 
 def _last_number(view: Mapping[str, JsonLike] | None, before: int) -> int:
-    """The number of a view's last request; that of ``before`` when it has none."""
+    """The number of a view's last request; ``before``'s if it has none."""
     match view:
         case {"rows": [*_, {"number": int(number)}]}:
             return number

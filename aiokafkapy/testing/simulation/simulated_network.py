@@ -327,7 +327,7 @@ class _End(asyncio.Transport):
         return self._protocol
 
     def close(self) -> None:
-        """Close after sending the buffer; no caller here needs more."""
+        """As ``abort``: no caller here needs the buffer sent first."""
         self.abort()
 
     def abort(self) -> None:
