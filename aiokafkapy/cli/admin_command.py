@@ -1,6 +1,6 @@
 """A command that asks one ``TopicAdmin``, and its ``--json``.
 
-Owns the admin's start and end, and the words for a topic that is not there. Knows no command.
+Owns the admin's start and end, and the error text for a missing topic. It knows no command.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def with_admin(
     work: Callable[[TopicAdmin], Awaitable[None]],
     topic: str | None = None,
 ) -> None:
-    """Run ``work`` with an admin and end the program; ``topic`` is the one that an error is about."""
+    """Run ``work`` with an admin and end the program; an error names ``topic``."""
     options = client_options(servers, entries)
 
     async def command(stop: Stop) -> int:

@@ -1,10 +1,10 @@
-"""The program: all commands assembled, or the one that is asked for.
+"""The program: all commands assembled, or only the requested one.
 
 Owns the names of the commands, the global options (``--version``, ``--log-level``, ``--log-format``) and the help text;
 each command's options are in its own file.
 
-Rule: a command line that names a command imports no other one's file, and typer reads no other one's options. That is a
-tenth of the time that a short command takes.
+Rule: a command line that names a command imports no other command's file, and typer reads no other command's options.
+That saves a tenth of the time of a short command.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ COMMANDS: Final = (
     "demo",
     "pipeline",
 )
-"""As help lists them; each is a function, or the group of its commands, in the module of this name."""
+"""The commands in the order of the help; each is a function, or a group of commands, in the module of its name."""
 
 _DECLARED: Final = frozenset(["broker", "console", "demo"])
-"""Those whose options are ``declared_options``."""
+"""The commands whose options are ``declared_options``."""
 
 _WITH_VALUE: Final = ("--log-level", "--log-format")
 """The global options that a command's name may follow."""
@@ -68,7 +68,7 @@ def new_app(names: Collection[str] = COMMANDS) -> typer.Typer:
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:
-    """The program for this command line: with the command that it names, or with all, for help or for a mistake."""
+    """The program for this command line: with the command that it names, or with all commands for help or a mistake."""
     rest = iter(words)
     for word in rest:
         if word in _WITH_VALUE:

@@ -1,12 +1,12 @@
-"""``aiokafkapy broker``: the dev broker as a program of its own, for clients in any language.
+"""``aiokafkapy broker``: the dev broker as a separate program, for clients in any language.
 
 Owns the options and the output; ``DevBroker`` is the broker. When the broker is ready, its bootstrap servers are the
 only line on stdout, for scripts; further instructions, and the clients' options for TLS and SASL at each listener, go
 to stderr, without passwords.
 
-Rules: the ports are open before asyncio and the broker are imported, which take longer than all before them. Clients
-connect from then on; what they ask is answered when the broker is ready. So what is imported here at first is little:
-no asyncio, logging, inspect, dataclasses, random.
+Rules: the ports are open before asyncio and the broker are imported, which takes longer than everything before.
+Clients can connect from then on; their requests are answered when the broker is ready. So this module imports little
+at first: no asyncio, logging, inspect, dataclasses, random.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 9092
 LAST_PORT: Final = 65_535
 DESCRIPTORS: Final = 65_536
-"""A process may have 1,024 open by default, and each connection is one."""
+"""The descriptors to ask for: a process may have 1,024 by default, and each connection needs one."""
 _WITH_PASSWORD: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 """Mechanisms that --user is for, the best first."""
 
 
-# The options
+# the options
 
 _Port = Annotated[
     int | None,
@@ -188,7 +188,7 @@ def allow_connections() -> None:
 
 
 def _run(command: Callable[[Stop], Awaitable[int]]) -> NoReturn:
-    """Import what runs a command, and run it."""
+    """Import the modules that run a command, and run it."""
     from .running import run
 
     if "typer" not in sys.modules:  # its callback configures logging
@@ -208,7 +208,7 @@ def _broker_options(config: list[str] | None, *, authorizer: bool, super_users: 
 
 
 class _Places:
-    """The broker's listeners, from the options; ``sockets`` are those that listen already."""
+    """The broker's listeners, from the options; ``sockets`` already listen."""
 
     def __init__(
         self, host: str, port: int | None, nodes: int, given: dict[str, str], *, has_users: bool, has_tls: bool
@@ -240,7 +240,7 @@ class _Places:
         return known or {self.protocol: self.protocol}
 
     def check(self, *, has_keystore: bool) -> None:
-        """Raise CommandError for options that could have no effect, and for listeners that lack one."""
+        """Raise CommandError for options without effect, and for listeners that lack an option."""
         if not self.given_listeners:
             return
         if self.given_port is not None or self.host != DEFAULT_HOST:
@@ -255,8 +255,8 @@ class _Places:
             raise CommandError("--user: no --listener has SASL; write SASL_SSL:// or SASL_PLAINTEXT://", EXIT_USAGE)
 
     def listen(self) -> None:
-        """Listen on --host and --port. A port that cannot be obtained is left to the broker, which says so."""
-        if self.given_listeners or self.port + self.nodes - 1 > LAST_PORT:  # the system counts on from 0, a free one
+        """Listen on --host and --port. A port that cannot be obtained is left to the broker, which reports it."""
+        if self.given_listeners or self.port + self.nodes - 1 > LAST_PORT:  # for 0 the system chooses a free port
             return
         from ..broker.network.bound_socket import bound_socket
 
@@ -393,7 +393,7 @@ def _say_hello(
 def _client_settings(
     protocol: str, config: BrokerConfig, user: str | None, certificates: TestCertificates | None
 ) -> dict[str, str]:
-    """The options of a client of a listener besides its address, in Java's names."""
+    """A client's options for a listener, without its address, by Java's names."""
     needed = {} if protocol == "PLAINTEXT" else {"security.protocol": protocol}
     if certificates is not None and has_tls(protocol):
         needed["ssl.truststore.location"] = str(certificates.ca_file)

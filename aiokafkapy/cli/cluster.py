@@ -1,7 +1,7 @@
 """``aiokafkapy cluster``: a cluster's id, its controller and its brokers with their racks.
 
-Owns the options and the output, lines or JSON with ``--json``; ``TopicAdmin`` does the work. ``doctor`` looks for what
-is wrong, and connects to each broker; this only asks one.
+Owns the options and the output, lines or JSON with ``--json``; ``TopicAdmin`` does the work. ``doctor`` looks for
+faults, and connects to each broker; this only asks one.
 """
 
 from __future__ import annotations

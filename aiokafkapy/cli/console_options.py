@@ -1,6 +1,6 @@
 """The console's options that several commands share, and its start: ``broker --console``, ``console``, ``demo``.
 
-Owns their names and help texts, and the errors of an address that cannot be obtained; ``Console`` serves.
+Owns their names and help texts, and the error for an address that cannot be obtained; ``Console`` serves.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ SchemaRegistryUrl = Annotated[
 
 
 class ConsolePlace:
-    """Whether there is a console, and where."""
+    """The choice and the address of a console."""
 
     def __init__(self, *, is_wanted: bool, options: dict[str, Any], registry: str | None) -> None:
         self.is_wanted = is_wanted
@@ -93,7 +93,7 @@ class ConsolePlace:
         registry: str | None = None,
         tls: dict[str, str] | None = None,
     ) -> ConsolePlace:
-        """From the options. Exits with code 2 for one that has no effect."""
+        """Made from the options. Exits with code 2 for an option without effect."""
         given = {"--console-address": address, "--schema-registry": registry, "--console-certificate": tls}
         for option, value in given.items():
             if value is not None and not is_wanted:
@@ -103,7 +103,7 @@ class ConsolePlace:
 
     @property
     def address(self) -> str | None:
-        """Where it is to be; None when none is wanted."""
+        """Its address; None if no console is wanted."""
         return str(self.options["address"]) if self.is_wanted else None
 
     @contextlib.asynccontextmanager
@@ -139,7 +139,7 @@ def https_options(certificate: Path | None, key: Path | None, password: str | No
 
 
 def registry_decoder(url: str | None) -> RegistryDecoder | None:
-    """For the schemas of a registry, if one is named. ConfigurationError when the extra is missing."""
+    """The decoder for the schemas of a registry, if one is named. Raises ConfigurationError if the extra is missing."""
     if url is None:
         return None
     from ..console.registry import RegistryDecoder
@@ -149,7 +149,7 @@ def registry_decoder(url: str | None) -> RegistryDecoder | None:
 
 @contextlib.asynccontextmanager
 async def served(console: Console, address: str, option: str) -> AsyncIterator[None]:
-    """Serve it within the block. CommandError, with advice, for an address that cannot be obtained."""
+    """Serve it within the block. Raises CommandError, with advice, for an address that cannot be obtained."""
     try:
         await console.start()
     except OSError as error:

@@ -2,10 +2,8 @@
 
 Owns ``Option``, which commands declare in place of typer's, the form that typer takes (``for_typer``), and the reading
 of plain command lines (``parsed``). It knows no command. typer and rich take longer to import than a broker to start.
-
-Rules: the declaration is the only place that says what an option takes. ``parsed`` reads what is plain and right, and
-gives up on all else (help, completion, a mistake, a variable of the environment), which typer then
-reads from the start.
+Rules: only the declaration says what an option takes. ``parsed`` reads plain and correct command lines, and gives up
+on all others (help, completion, a mistake, a variable of the environment), which typer then reads from the start.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ def bad_parameter(message: str, option: str) -> Exception:
 
 
 def for_typer(command: Callable[..., None]) -> Callable[..., None]:
-    """The command as typer takes it: every option in its signature is typer's own."""
+    """The command in the form for typer: every option in its signature is typer's own."""
     import inspect
 
     import typer
@@ -60,7 +58,7 @@ def for_typer(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def parsed(command: Callable[..., None], words: Sequence[str]) -> dict[str, Any] | None:
-    """The arguments of ``command`` for these words of a command line; None when typer has to read them."""
+    """The arguments of ``command`` for these words of a command line; None if typer has to read them."""
     hints = get_type_hints(command, include_extras=True)
     parameters = {name: _parts(hint) for name, hint in hints.items() if name != "return"}
     if any(os.environ.get(variable) for _, option in parameters.values() if (variable := _variable(option))):
@@ -115,7 +113,7 @@ def _of_union(kind: object) -> tuple[Any, ...]:
 
 
 def _converted(kind: object, text: str, option: Option) -> Any:
-    """The value that the text stands for. ValueError when that is not plain."""
+    """The value of the text. Raises ValueError if it is not plain."""
     if not text or text.startswith("-"):
         raise ValueError(text)
     (one,) = [part for part in _of_union(kind) if part is not NoneType]

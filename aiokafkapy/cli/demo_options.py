@@ -1,6 +1,5 @@
-"""The options that ``demo`` and ``pipeline`` share: Spark's, the data, and where the results go.
-
-Owns their names and help texts. Knows neither command.
+"""The options that ``demo`` and ``pipeline`` share: Spark's, the data, and the place of the results. Owns their names
+and help texts. It knows neither command.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""``aiokafkapy doctor HOST[:PORT]``: whether a client reaches a cluster from here, and the remedy where it does not.
+"""``aiokafkapy doctor HOST[:PORT]``: checks whether a client reaches a cluster from here, and gives the remedy if not.
 
 Owns the options and the output: a line for each finding as it is made, or JSON at the end with ``--json``. ``Doctor``
-does the work. The exit code is 1 when something failed; warnings are no failure.
-
-The client's own warnings are not shown unless ``--log-level`` is given: each is a finding already.
+does the work. The exit code is 1 if a check failed; warnings are not failures. The client's own warnings are hidden
+unless ``--log-level`` is given: each is already a finding.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def doctor(
         from ..producer.config import ProducerConfig
 
         examiner = Doctor(
-            # A producer's, so that its file of properties can be given as it is.
+            # A producer's options, so that its file of properties can be given unchanged.
             ProducerConfig.from_properties(options),
             topic=topic,
             tell=(lambda finding: None) if as_json else _print,
@@ -80,7 +79,7 @@ def doctor(
 
 
 def _is_quiet(context: typer.Context) -> bool:
-    """True unless the user asked for a level of the log; the program puts the level back in the end."""
+    """True unless the user asked for a log level; the program restores the level at its end."""
     parent = context.parent
     source = None if parent is None else parent.get_parameter_source("log_level")
     return source is None or source.name == "DEFAULT"

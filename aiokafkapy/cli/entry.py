@@ -1,7 +1,5 @@
-"""``main``: where the console script and ``python -m aiokafkapy`` begin.
-
-Owns the choice between a broker without typer and the program with all its commands, and the advice where the extra
-``cli`` is not installed.
+"""``main``: the entry point of the console script and of ``python -m aiokafkapy``. Owns the choice between a broker
+without typer and the program with all its commands, and the advice if the extra ``cli`` is not installed.
 """
 
 from __future__ import annotations
@@ -40,4 +38,4 @@ def _run_broker(words: list[str]) -> None:
         except Exception as error:
             typer = sys.modules.get("typer")
             if typer is None or not isinstance(error, typer.BadParameter):
-                raise  # else typer reads it again, and says how it is used
+                raise  # else typer reads it again, and shows the usage

@@ -1,10 +1,7 @@
-"""``aiokafkapy explain``: the producer's configuration in force, where each value came from, and its consequences.
-
-Owns the options, the order of precedence, and the output, text or JSON with ``--json``; the words are those of
-``producer.explanation``. Connects to nothing.
-
-The order is the one of a service that reads its environment, and of the other commands: defaults, variables
-``AIOKAFKAPY_…``, the URL, then ``--config`` with its files, the last of a name.
+"""``aiokafkapy explain``: the producer's configuration in force, the source of each value, and its consequences. Owns
+the options, the order of precedence, and the output, text or JSON with ``--json``; ``producer.explanation`` has the
+words. It makes no connection. The order is that of a service that reads its environment, and of the other commands:
+defaults, variables ``AIOKAFKAPY_…``, the URL, then ``--config`` with its files, the last of a name.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 LONGEST_VALUE = 60
-"""Characters of a value in a line; JSON has all of it."""
+"""The most characters of a value in a line; JSON has all of it."""
 
 
 def explain(
@@ -62,7 +59,7 @@ def explain(
 def _given(
     servers: str | None, url: str | None, entries: Sequence[str] | None
 ) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """The options of the command line, with their origins; the later wins."""
+    """The options of the command line, with their origins; a later one wins."""
     if url is not None:
         from ..client.options.urls import options_of_url
 
@@ -101,7 +98,7 @@ def _explanation(given: Sequence[tuple[str, Mapping[str, object]]]) -> Explanati
 
 
 def _origin(source: str, foreign_name: str | None) -> str:
-    """Where a value came from, and the other client's name under which it was given."""
+    """The source of a value, and the other client's name under which it was given."""
     return source if foreign_name is None else f"{source}, {foreign_name}"
 
 

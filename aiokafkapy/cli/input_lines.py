@@ -1,13 +1,13 @@
-"""The lines of a file, of a pipe or of stdin, as bytes.
-
-Knows nothing of what is in them; ``sources`` makes records of them.
+"""The lines of a file, of a pipe or of stdin, as bytes. It does not know their content; ``sources`` makes records of
+them.
 
 Rules:
 
 - A line is handed on as soon as it is complete, and the last one may lack its line end.
-- Nothing is opened before the first line is asked for: opening a FIFO waits for its writer. So it is opened, read and
-  closed in one thread, which may wait in any of them while the program ends: no lock is held in a read.
-- A line has an end: what has none, such as ``/dev/zero``, is an error and does not fill the memory.
+- The input is not opened before the first line is requested: opening a FIFO waits for its writer. So it is opened,
+  read and closed in one thread, which may wait in any of these steps while the program ends: no lock is held in a
+  read.
+- A line has an end: an input without line ends, such as ``/dev/zero``, is an error and does not fill the memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CHUNK: Final = 256 * 1024
 
 
 def stat_of(name: str) -> os.stat_result:
-    """What the file system says of an input. Raises OSError, and ValueError where stdin was closed."""
+    """The ``stat`` of an input. Raises OSError, and ValueError if stdin was closed."""
     return os.fstat(sys.stdin.fileno()) if name == STDIN else Path(name).stat()
 
 
@@ -43,7 +43,7 @@ def lines_of(name: str, source: str) -> Iterator[bytes]:
     number = 1
     unfinished: list[bytes] = []
     size = 0
-    # Without Python's buffer: its lock is held while a read waits, and whoever closes it then waits for that one.
+    # Without Python's buffer, whose lock is held while a read waits: closing it would wait for the read.
     with open(sys.stdin.fileno() if is_stdin else name, "rb", buffering=0, closefd=not is_stdin) as stream:
         while chunk := stream.read(CHUNK):
             *complete, rest = chunk.split(b"\n")

@@ -1,7 +1,7 @@
 """Brings items read from files and pipes to the event loop, in blocks.
 
 A regular file is read on the loop, a block at a time, since reading it never blocks for long; anything else (a pipe, a
-terminal) is read in a thread, since its next line may take an hour. Knows nothing of the items but their sizes.
+terminal) is read in a thread, since its next line may take an hour. It knows only the sizes of the items.
 
 Rules: an item is handed on at once, however long the next one takes. With ``MAX_WAITING`` items or ``MAX_BYTES`` in the
 queue the thread stops reading, and so the writer of the pipe waits. Ending does not wait for a blocked read.
@@ -22,7 +22,7 @@ BLOCK_SIZE: Final = 500
 """Items between two turns of the loop: under a millisecond of parsing."""
 MAX_WAITING: Final = 5_000
 MAX_BYTES: Final = 8 * 1024 * 1024
-"""After the item that reaches it, nothing more is put into a block or into the queue."""
+"""A block or the queue is full after the item that reaches this limit."""
 
 
 async def feed(items: Iterator[T], size_of: Callable[[T], int], *, in_thread: bool) -> AsyncGenerator[list[T], None]:
@@ -74,7 +74,7 @@ class _Crossing(Generic[T]):
         self._is_finished = False
         self._is_closed = False
         self._error: BaseException | None = None
-        # A daemon: a thread that is blocked in a read cannot be stopped, and must not keep the program from ending.
+        # A daemon: a thread blocked in a read cannot be stopped, and must not keep the program from ending.
         threading.Thread(target=self._read, name="aiokafkapy-input", daemon=True).start()
 
     async def next_block(self) -> list[T]:

@@ -1,7 +1,6 @@
-"""Logging of a program that is to start quickly: configured with the first line of the log.
-
-Owns the moment; ``observability.programs`` has the form. Most commands log nothing, and structlog, with the parts of
-rich that it uses, takes as long to import as a command of ours.
+"""Logging for a program that must start quickly: configured with the first line of the log. Owns the moment;
+``observability.programs`` has the format. Most commands do not log, and structlog, with the parts of rich that it
+uses, takes as long to import as one of our commands.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ __all__ = ["configure_late"]
 
 
 def configure_late(log_format: str = LogFormat.CONSOLE, level: str = LogLevel.WARNING) -> Callable[[], None]:
-    """As ``configure_logging``, when something is first logged; the level is in force at once."""
+    """As ``configure_logging``, at the first log event; the level is in force at once."""
     ours = logging.getLogger("aiokafkapy")
     level_before = ours.level
     first_record = _FirstRecord(LogFormat(log_format), LogLevel(level))
@@ -32,7 +31,7 @@ def configure_late(log_format: str = LogFormat.CONSOLE, level: str = LogLevel.WA
 
 
 class _FirstRecord(logging.Handler):
-    """Gives its place to the handler of ``configure_logging``."""
+    """Replaced by the handler of ``configure_logging`` at the first event."""
 
     def __init__(self, log_format: LogFormat, threshold: LogLevel) -> None:
         super().__init__()
@@ -50,10 +49,10 @@ class _FirstRecord(logging.Handler):
         with self.lock:
             if self._restore is None:
                 self._restore = configure_logging(self.log_format, self.threshold)
-                self._leave()  # only now: what other threads log meanwhile waits here
+                self._leave()  # only now: events that other threads log meanwhile wait here
 
     def end(self) -> None:
-        """Put back what there was."""
+        """Restore the previous settings."""
         self._leave()
         if self._restore is not None:
             self._restore()

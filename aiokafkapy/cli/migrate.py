@@ -1,7 +1,7 @@
 """``aiokafkapy migrate --check PATH``: the changes that a program needs to move over from another client.
 
 Owns the options and the output, a line for each place or JSON with ``--json``; ``migration`` finds them. The exit code
-is 1 when there is something to change. No file is written.
+is 1 if changes are needed. No file is written.
 """
 
 from __future__ import annotations

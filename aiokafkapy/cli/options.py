@@ -1,7 +1,7 @@
 """The options that several commands share: servers, ``--config``, times and offsets.
 
-Owns their names and help texts, so that they are the same in every command; knows no command. ``properties`` reads
-those of ``--config``.
+Owns their names and help texts, so that they are the same in every command; knows no command. ``properties`` reads the
+options of ``--config``.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Position:
 
 def client_options(servers: str, entries: Sequence[str] | None, *, is_producer: bool = False) -> dict[str, object]:
     """The properties of a client: the environment's, ``--config`` as given, and the servers; the last of a name counts.
-    Exits with code 2 for a line that is not KEY=VALUE, and for a producer's variable that is no option.
+    Exits with code 2 for a line that is not KEY=VALUE, and for a producer's variable that is not an option.
     """
     from ..client.options.foreign_options import LIBRDKAFKA_NAMES
     from ..client.options.translation import plain_name
@@ -105,7 +105,7 @@ def client_options(servers: str, entries: Sequence[str] | None, *, is_producer: 
 
 
 def given_tls(*, is_wanted: bool, certificate: Path | None) -> bool | dict[str, str]:
-    """``--tls`` and ``--certificate`` as servers for tests take them."""
+    """``--tls`` and ``--certificate`` in the form for test servers."""
     return is_wanted if certificate is None else {"ssl_keystore_location": str(certificate)}
 
 
@@ -134,7 +134,7 @@ def parse_position(text: str, option: str) -> Position:
     if re.fullmatch(r"-\d+", word):
         return Position("last", int(word[1:]))
     try:
-        # No record is older than 1970, and times below zero are special ones in a request.
+        # No record is older than 1970, and negative times have special meanings in a request.
         return Position("timestamp", max(0, parse_timestamp(text.strip())))
     except ValueError:
         raise typer.BadParameter(
@@ -160,5 +160,5 @@ def _of_environment(overridden: Container[str], *, is_producer: bool) -> Iterato
             continue
         if name in known.model_fields:
             yield name.replace("_", "."), os.environ[variable]
-        elif is_producer:  # for a reader the producer's options are no mistake
+        elif is_producer:  # for a reader the producer's options are not a mistake
             raise CommandError(f"the environment's {variable} is not an option: {hint_for(known, name)}", EXIT_USAGE)

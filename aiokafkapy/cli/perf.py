@@ -4,7 +4,7 @@ Owns the options, the load and the figures. Kafka's counterpart is ``org.apache.
 
 Rules:
 
-- The load is that of a typical program: ``send_nowait`` while there is room, else ``enqueue``; or with ``--tasks`` that
+- The load is that of a typical program: ``send_nowait`` while there is room, else ``enqueue``; or with ``--tasks`` so
   many tasks, each awaiting its ``send``, as in a web service.
 - Latency is from the call to the acknowledgement. Only every n-th of many records is timed, so that reading the clock
   does not cost more than sending (Kafka's tool does the same); the output has their number.
@@ -43,9 +43,9 @@ MAX_TIMED = 50_000
 BLOCK = 256
 """The most records between checks of the clock, the pace and Ctrl-C."""
 SHORTEST_PAUSE = 0.01
-"""Seconds between two blocks, for a rate at which a full block would take longer."""
+"""Seconds between two blocks, at a rate at which a full block would take longer."""
 LONGEST_PAUSE = 3600.0
-"""Seconds that a timer is set to at most: one of ages is an error of the loop."""
+"""The most seconds of a timer: the loop refuses much longer ones."""
 DISTINCT_VALUES = 64
 """Different values sent in turn, so that a codec does not see one value repeated."""
 
@@ -108,7 +108,7 @@ class Pace:
 
     @property
     def block(self) -> int:
-        """How many records may be sent at once."""
+        """The number of records that may be sent at once."""
         return max(1, int(min(BLOCK, self.rate * SHORTEST_PAUSE))) if self.rate > 0 else BLOCK
 
 
@@ -188,7 +188,7 @@ async def _make_topic(topic: str, partitions: int, options: Mapping[str, object]
         try:
             await admin.create(topic, partitions=partitions)
         except (TopicAlreadyExistsError, TopicAuthorizationFailedError):
-            return  # a user without the right to make topics may still write to one that is there
+            return  # a user without the right to make topics may still write to an existing one
         say(f"made topic {topic} with {partitions} partitions")
 
 
@@ -230,7 +230,7 @@ class _Load:
             await self._keep_pace(end)
 
     async def send_with_tasks(self, tasks: int) -> None:
-        """So many tasks that each wait for the outcome of their record."""
+        """Send with so many tasks, each awaiting the outcome of its record."""
         async with asyncio.TaskGroup() as group:
             for _ in range(tasks):
                 group.create_task(self._send_one_by_one())

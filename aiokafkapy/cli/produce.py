@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["Outcome", "produce"]
 
 MAX_UNCONFIRMED = 20_000
-"""The most records whose delivery was not checked yet; the producer's buffer_memory bounds their bytes."""
+"""The most records with an unchecked delivery; the producer's buffer_memory bounds their bytes."""
 
 Block: TypeAlias = list[InputRecord | RejectedLine]
 
@@ -250,7 +250,7 @@ class Inputs:
     def _check_kept(self, failed: Path) -> None:
         """Refuse a file that is an input: it would be emptied before it is read."""
         for name in self.names:
-            # What cannot be looked at is an error when it is opened.
+            # A file without a readable status is an error when it is opened.
             with contextlib.suppress(OSError, ValueError):
                 if failed.is_file() and os.path.samestat(failed.stat(), stat_of(name)):
                     raise typer.BadParameter(f"{failed} is an input, and would be emptied", param_hint="--failed")
@@ -264,9 +264,8 @@ class Inputs:
 
 
 def open_for_failed(path: Path) -> TextIO:
-    """The file of ``--failed``; what is no UTF-8, such as in a name, is escaped as JSON escapes it.
-
-    To be opened when a broker was reached: one of an earlier run may be the only list of the lines that are sent now.
+    """The file of ``--failed``; text that is not UTF-8, as in a name, is escaped as in JSON. Open it only once a
+    broker was reached: the file of an earlier run may be the only list of the lines to send.
     """
     return path.open("w", encoding="utf-8", errors="backslashreplace")
 
@@ -332,7 +331,7 @@ async def _until_stopped(blocks: AsyncGenerator[Any, None], stop: Stop) -> Async
 
 
 def _conclude(outcome: Outcome, topic: str, seconds: float, stop: Stop, *, quiet: bool, as_json: bool) -> int:
-    """Tell the outcome, as far as it is wanted; returns the exit code."""
+    """Print the outcome, as the options ask; returns the exit code."""
     if as_json:
         typer.echo(json.dumps(outcome.as_json(topic, seconds)))
     if not quiet:

@@ -1,7 +1,7 @@
 """A producer for the duration of a command, and the lines that are sent with it.
 
-Owns its start (which fails within the user's time-out if no broker answers) and its close (which waits for nothing
-after a second Ctrl-C); and which lines' deliveries are open. Knows no command.
+Owns its start (which fails within the user's time-out if no broker answers), its close (which does not wait after a
+second Ctrl-C), and the list of open lines. It knows no command.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GRACE: Final = 0.25
 
 
 class Line(Protocol):
-    """What is sent of a line."""
+    """The record of a line."""
 
     @property
     def value(self) -> bytes | None:
@@ -58,7 +58,7 @@ LineT = TypeVar("LineT", bound=Line)
 
 
 class Sending(Generic[LineT]):
-    """The lines that were sent and whose outcomes were not told yet, in order; ``len()`` is their number."""
+    """The sent lines whose outcomes were not told yet, in order; ``len()`` is their number."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Sending(Generic[LineT]):
         return len(self._open)
 
     async def send(self, topic: str, line: LineT) -> None:
-        """Enqueue it. One that the producer refuses has failed."""
+        """Enqueue the line. A line that the producer refuses has failed."""
         try:
             delivery = await self._producer.enqueue(
                 topic,
@@ -91,7 +91,7 @@ class Sending(Generic[LineT]):
             self._open.append((delivery, line))
 
     async def confirm(self, most: int) -> None:
-        """Tell the outcomes that are known, and wait for more until at most ``most`` are open."""
+        """Tell the known outcomes, and wait for more until at most ``most`` are open."""
         while self._open and (len(self._open) > most or self._open[0][0].done()):
             delivery, line = self._open[0]
             try:
@@ -103,7 +103,7 @@ class Sending(Generic[LineT]):
             self._open.popleft()
 
     def delivered(self) -> Iterator[LineT]:
-        """The open lines that are delivered by now; their outcomes were not told."""
+        """The open lines that are delivered by now, whose outcomes were not told."""
         return (line for delivery, line in self._open if delivery.done() and delivery.exception() is None)
 
 
@@ -111,7 +111,8 @@ class Sending(Generic[LineT]):
 async def started_producer(
     options: Mapping[str, object], timeout: float, stop: Stop
 ) -> AsyncIterator[KafkaProducer[Any, Any]]:
-    """A started producer with these properties; KafkaTimeoutError with the cause if no broker answers in ``timeout`` s.
+    """A started producer with these properties; raises KafkaTimeoutError with the cause if no broker answers in
+    ``timeout`` s.
 
     The first Ctrl-C ends the start at once. On exit all accepted records are delivered or fail; on cancellation they
     fail at once.
@@ -120,7 +121,7 @@ async def started_producer(
     from ..producer.config import ProducerConfig
     from ..producer.producer import KafkaProducer
 
-    # A line of text is bytes already, whichever serializer a file of properties names for its own program.
+    # A line of text is already bytes, whatever serializer a file of properties names for its own program.
     config = ProducerConfig.from_properties(options, key_serializer=None, value_serializer=None)
     # Not left to the producer, whose max_block_ms of a minute suits a service.
     producer: KafkaProducer[Any, Any] = KafkaProducer(config=config)

@@ -1,6 +1,6 @@
 """A progress bar on stderr, if that is a terminal.
 
-Owns its look; knows nothing of the things that are counted. rich draws it.
+Owns its look; does not know the counted objects. rich draws it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Silent:
 
 @contextmanager
 def progress(what: str, total: int | None, *, is_shown: bool = True, unit: str = "records") -> Iterator[Progress]:
-    """A bar with a rate while the block runs; silent when stderr is no terminal. Without ``total`` it counts up."""
+    """A bar with a rate while the block runs; silent if stderr is not a terminal. Without ``total`` it counts up."""
     if not is_shown or not sys.stderr.isatty():
         yield _Silent()
         return

@@ -1,9 +1,8 @@
-"""Java's properties files, as Kafka's clients and tools are configured by them, and the options that are written so.
-
-Owns the grammar, and the reading of ``--config``, whose files are its only I/O; knows nothing of the names' meaning.
-The counterpart is ``java.util.Properties.load``: ``=``, ``:`` or white space ends a name, ``#`` and ``!`` begin a
-comment, a backslash at a line's end joins the next line, and in a line it begins an escape, so that Windows' paths and
-passwords have it twice.
+"""Java's properties files, which configure Kafka's clients and tools, and options in the same form. Owns the grammar,
+and the reading of ``--config``, whose files are its only I/O; does not know the meaning of names. The counterpart is
+``java.util.Properties.load``: ``=``, ``:`` or white space ends a name, ``#`` and ``!`` begin a comment, a backslash at
+a line's end joins the next line, and elsewhere it begins an escape, so that Windows paths and passwords must double
+it.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def parse_properties(text: str) -> dict[str, str]:
     properties = {}
     for number, line in _logical_lines(text):
         name = _NAME.match(line)
-        assert name is not None  # it matches nothing, too
+        assert name is not None  # it also matches the empty string
         separator = _SEPARATOR.match(line, name.end())
         assert separator is not None
         properties[_unescaped(name[0], number)] = _unescaped(line[separator.end() :], number)
@@ -74,7 +73,7 @@ def _read_properties(file: str) -> Mapping[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines that are no comments and not blank, joined where they go on, with the number of their first."""
+    """Lines without comments and blank ones, joined with their continuations, with the number of the first."""
     begun, held = 0, ""
     for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), 1):
         line = natural.lstrip(_BLANKS)

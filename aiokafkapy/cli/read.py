@@ -4,8 +4,8 @@ Owns the range of offsets to read and the output format; ``PartitionReader`` rea
 partition, offset, timestamp_ms, key, value, headers. UTF-8 keys and values are strings, others are
 ``{"base64": "…"}``, and null is null.
 
-Rules: without ``--follow`` reading ends at the offsets that were the ends when it began, so it always ends; records of
-a partition are in order, partitions are interleaved as they arrive; a line is written whole or not at all.
+Rules: without ``--follow`` reading ends at the end offsets of its beginning, so it always ends; records of
+a partition are in order, partitions are interleaved as they arrive; a line is written completely or not at all.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ __all__ = ["ReadPlan", "as_json_line", "read"]
 QUIET_WAIT = 0.5
 """Seconds after which a fetch without records returns, to check for Ctrl-C and the end."""
 QUIET_ROUNDS = 4
-"""Fetches without records after which it is looked whether the topic is still there."""
+"""Fetches without records after which the command checks whether the topic still exists."""
 
 
 @dataclass(slots=True)
 class ReadPlan:
-    """How far to read each partition, and how many records to show. ``stops`` are exclusive; None is without end."""
+    """The offsets to read to, and the number of records to show. ``stops`` are exclusive; None means without end."""
 
     stops: dict[TopicPartition, int | None]
     max_records: int | None = None
@@ -59,12 +59,12 @@ class ReadPlan:
 
     @property
     def is_done(self) -> bool:
-        """True when there is nothing more to show."""
+        """True when no more records are to be shown."""
         return not self.stops or (self.max_records is not None and self.shown >= self.max_records)
 
     @property
     def has_end(self) -> bool:
-        """True when reading is to end by itself."""
+        """True when reading ends by itself."""
         return self.until_ms is not None or None not in self.stops.values()
 
     def take(self, records: Iterable[ConsumedRecord]) -> list[ConsumedRecord]:
@@ -85,7 +85,7 @@ class ReadPlan:
         return taken
 
     def note_position(self, tp: TopicPartition, position: int | None) -> None:
-        """Note how far the partition was read, even without visible records."""
+        """Note the position in the partition, even without visible records."""
         stop = self.stops.get(tp)
         if stop is not None and position is not None and position >= stop:
             del self.stops[tp]
@@ -185,7 +185,7 @@ def as_json_line(record: ConsumedRecord) -> str:
 def _check_listener(output: TextIO) -> None:
     """Raise BrokenPipeError if the pipe's reader has gone, which a write would notice only at the next record.
 
-    Without ``poll``, as on Windows, it is noticed then.
+    Without ``poll``, as on Windows, only the write notices.
     """
     if not hasattr(select, "poll"):
         return
@@ -202,7 +202,7 @@ def _check_listener(output: TextIO) -> None:
 
 
 async def _check_topics(reader: PartitionReader, plan: ReadPlan) -> None:
-    """Raise CommandError if a topic is gone, whose end is never reached then."""
+    """Raise CommandError if a topic is gone, because its end would never be reached."""
     from ..reader.existing_topics import UNKNOWN_TOPIC_TIMEOUT
 
     for topic in {tp.topic for tp in plan.stops}:
@@ -212,7 +212,7 @@ async def _check_topics(reader: PartitionReader, plan: ReadPlan) -> None:
             shown = counted(plan.shown, "record")
             raise CommandError(f"topic {topic} was deleted while it was read; shown: {shown}") from None
         except KafkaTimeoutError:
-            continue  # no broker is there: they may come back
+            continue  # no broker answers: they may come back
 
 
 async def _choose_partitions(
@@ -251,7 +251,7 @@ async def _find_places(
             "timestamp": latest[tp] if place is None else place.offset,
         }[begin.kind]
         if start > latest[tp]:
-            # A fetch from there would be out of range, and silently start elsewhere.
+            # A fetch from there would be out of range, and silently start at another offset.
             say(f"{tp.topic}-{tp.partition} ends at offset {latest[tp]}, before --from {start}")
             start = latest[tp]
         reader.seek(tp, start)

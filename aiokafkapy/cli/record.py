@@ -106,7 +106,7 @@ def record(
 
 
 def _cluster_options(*, is_wanted: bool, ca: Path | None, entries: list[str] | None) -> dict[str, str] | None:
-    """A client's options of TLS towards the cluster; None without TLS. Exits with code 2 for those of no effect."""
+    """A client's TLS options for the cluster; None without TLS. Exits with code 2 for options without effect."""
     options = {name.replace(".", "_"): text for name, text in parse_config(entries).items()}
     if ca is not None:
         options["ssl_truststore_location"] = str(ca)

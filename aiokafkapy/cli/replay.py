@@ -35,7 +35,7 @@ Users = Annotated[
     typer.Option(
         "--user",
         metavar="NAME=PASSWORD",
-        help="Who may log in, by PLAIN or SCRAM, whatever was recorded; several times.",
+        help="A user for PLAIN and SCRAM, whatever was recorded; may be given several times.",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""How a command reports to the user: its exit codes, its error, and lines on stderr.
+"""A command's reports to the user: its exit codes, its error, and lines on stderr.
 
 It imports no event loop: a command line is read without one.
 """
@@ -14,7 +14,7 @@ EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
-"""128 + SIGINT, as in shells."""
+"""The exit code 128 + SIGINT, as in shells."""
 
 
 class CommandError(Exception):

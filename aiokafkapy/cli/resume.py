@@ -1,10 +1,10 @@
 """``aiokafkapy produce --resume FILE``: sends the records that a service had not delivered when it ended.
 
-Owns the sending and the summary; the file's form is ``integrations.undelivered``'s.
+Owns the sending and the summary; ``integrations.undelivered`` has the file's form.
 
-Rules: records are sent in the order of the file. One is marked in the file once it is acknowledged, so that the next
-run goes on where one was stopped, or killed: a kill between the two has the record sent again. A line that cannot be
-sent is reported and stays as it is; the exit code is 1 then.
+Rules: records are sent in the order of the file. Each is marked in the file once it is acknowledged, so that the next
+run continues a stopped or killed one: after a kill between the two the record is sent again. A line that cannot be
+sent is reported and stays unmarked; the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["resume_file"]
 
 MAX_UNCONFIRMED: Final = 1_000
-"""The most records that are sent and not marked yet: no more are sent again after a kill."""
+"""The most records that are sent and not marked yet: at most so many are sent again after a kill."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ def resume_file(
     quiet: bool = False,
     as_json: bool = False,
 ) -> NoReturn:
-    """Run the command to its end. Exits with code 2 for a ``topic``: it would say nothing."""
+    """Run the command to its end. Exits with code 2 for a ``topic``, which would have no effect."""
     if topic is not None:
         raise typer.BadParameter("the records of the file name their topics: give no TOPIC", param_hint="--resume")
 
@@ -110,7 +110,7 @@ async def _send(producer: KafkaProducer[Any, Any], file: UndeliveredFile, resume
         await sending.confirm(0)
         await asyncio.to_thread(file.sync)
     finally:
-        # After a second Ctrl-C: the outcomes that are known are marked.
+        # After a second Ctrl-C the known outcomes are marked.
         for record in sending.delivered():
             file.mark(record.position)
         file.sync()

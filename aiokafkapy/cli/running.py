@@ -1,14 +1,14 @@
 """Runs a command's coroutine: event loop, signals, errors, exit code (``reporting`` has the codes).
 
 Owns the event loop of our programs (uvloop if it is installed; a program may choose the loop, a library may not), the
-handling of SIGINT and SIGTERM, and the exit code. Knows no command.
+handling of SIGINT and SIGTERM, and the exit code. It knows no command.
 
 Rules:
 
 - The first signal asks the command to stop (``Stop``) and to report its work so far; the second ends it at once, as
-  does the first while the command still looks for a broker (``Stop.ends_at_once``). Where the loop is held, as by a
-  write to a pipe that nobody reads, the process ends without a word: a word might be held as well. That happens at the
-  second signal, or a few seconds after the first if nobody reads the output.
+  does the first while the command still looks for a broker (``Stop.ends_at_once``). If the loop is blocked, as by a
+  write to a pipe without a reader, the process ends without a message, which might block too. That happens at the
+  second signal, or a few seconds after the first if the output is not read.
 - An error that a user, a file or a broker can cause is one line on stderr; a traceback means a bug of ours.
 - A closed stdout (``| head``) is not an error.
 """
@@ -38,13 +38,13 @@ __all__ = ["Stop", "explained_port", "run", "say_client_tls"]
 NOTICE_AFTER: Final = 1.0
 """Seconds that a command may take to stop before the user is told how to end it."""
 HELD_AFTER: Final = 0.5
-"""Seconds after which a loop that has not seen a signal is held: the next signal ends the process."""
+"""Seconds after which a loop that has not seen a signal counts as blocked: the next signal ends the process."""
 STUCK_AFTER: Final = 3.0
-"""Seconds after which such a loop's process ends by itself if nobody reads its output: longer than a reader's pause."""
+"""Seconds after which such a process ends by itself if its output is not read: longer than a reader's pause."""
 
 
 _ANSWERED: Final = ("TLS", "certificate", "security_protocol")
-"""Words of errors that have their own remedy: something was reached, and the address is not what is wrong."""
+"""Words of errors with their own remedy: a server was reached, so the address is right."""
 
 
 class Stop:
@@ -67,7 +67,7 @@ class Stop:
 
     @contextmanager
     def ends_at_once(self) -> Iterator[None]:
-        """Within the block a request cancels the running task: there is nothing to end in order yet."""
+        """Within the block a request cancels the running task: there is no work to end in order yet."""
         self._to_cancel = asyncio.current_task()
         if self.is_requested and self._to_cancel is not None:
             self._to_cancel.cancel()
@@ -115,7 +115,7 @@ async def _with_signals(command: Callable[[Stop], Awaitable[int]]) -> int:
 class _Signals:
     """SIGINT and SIGTERM, taken while a command runs.
 
-    Their handler is Python's and not the loop's, which would not be called while the loop is held.
+    Their handler is Python's, because the loop's would not be called while the loop is blocked.
     """
 
     def __init__(self, stop: Stop, loop: asyncio.AbstractEventLoop, task: asyncio.Task[int] | None) -> None:
@@ -125,16 +125,16 @@ class _Signals:
         self._before: dict[signal.Signals, Any] = {}
         self._notice: asyncio.TimerHandle | None = None
         self._has_alarm = False
-        # When the first of the signals came that the loop has not seen yet
+        # The time of the first signal that the loop has not seen yet
         self._unseen_since: float | None = None
 
     def take(self) -> None:
-        """From now on they ask the command to stop. Raises ValueError outside the main thread."""
+        """From now on signals ask the command to stop. Raises ValueError outside the main thread."""
         for number in (signal.SIGINT, signal.SIGTERM):
             self._before[number] = signal.signal(number, self._on_signal)
 
     def give_back(self) -> None:
-        """As it was."""
+        """Restore the previous handlers."""
         if self._notice is not None:
             self._notice.cancel()
         if self._has_alarm:
@@ -180,7 +180,7 @@ class _Signals:
 
 
 def _is_output_stuck() -> bool:
-    """Whether stdout or stderr takes no byte now."""
+    """True if stdout or stderr takes no byte now."""
     outputs = (1, 2)  # which are open: see ``streams``
     return len(select.select([], outputs, [], 0)[1]) < len(outputs)
 
@@ -221,7 +221,7 @@ def _fail(text: str, code: int) -> NoReturn:
 
 @contextmanager
 def explained_port(port: int) -> Iterator[None]:
-    """Turn the error of a port that is taken, within the block, into a CommandError with advice."""
+    """Turn the error of a taken port, within the block, into a CommandError with advice."""
     try:
         yield
     except OSError as error:
@@ -231,12 +231,12 @@ def explained_port(port: int) -> Iterator[None]:
 
 
 def say_client_tls(certificates: TestCertificates | None) -> None:
-    """Tell what clients need to trust a throw-away CA, if there is one."""
+    """Print the options by which clients trust a throw-away CA, if there is one."""
     if certificates is not None:
         say(f"Clients need security.protocol=SSL and ssl.truststore.location={certificates.ca_file}")
 
 
 def _exit(code: int) -> BaseException:
-    """The end of the program: typer's, where typer reads the command line."""
+    """The exit of the program: typer's, if typer reads the command line."""
     typer = sys.modules.get("typer")
     return SystemExit(code) if typer is None else cast("BaseException", typer.Exit(code))

@@ -7,7 +7,7 @@ Rules:
 
 - A line that is not a valid record becomes a ``RejectedLine`` with its place and the reason, and reading goes on.
 - Bytes that are sent unchanged are not decoded: a line's value is the line without its line end.
-- Nothing reads ahead: a record is handed on as soon as its line is complete, so that a slow pipe is a live stream.
+- Input is not read ahead: a record is handed on as soon as its line is complete, so that a slow pipe is a live stream.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FORMAT_BY_SUFFIX: Final = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".n
 
 
 class SourceLine(NamedTuple):
-    """Where in the input something is, and its text: of several lines where a quoted field runs over them."""
+    """A place in the input, and its text: several lines if a quoted field spans them."""
 
     source: str
     number: int
@@ -42,7 +42,7 @@ class SourceLine(NamedTuple):
 
 
 class InputRecord(NamedTuple):
-    """A record to send, and where it came from."""
+    """A record to send, and its place in the input."""
 
     place: SourceLine
     key: bytes | None
@@ -53,12 +53,12 @@ class InputRecord(NamedTuple):
 
 
 MAX_FIELD: Final = 64 * 1024 * 1024
-"""The most characters of a CSV's field: beyond the largest records, and an end for a quote that is never closed."""
+"""The most characters of a CSV's field: more than the largest records, and a bound for an unclosed quote."""
 NESTED_TOO_DEEPLY: Final = "nested too deeply to be read"
 
 
 class RejectedLine(NamedTuple):
-    """A line that is not sent, and why."""
+    """A line that is not sent, and the reason."""
 
     place: SourceLine
     reason: str
@@ -105,7 +105,7 @@ def format_of(name: str) -> str:
 
 def read_records(lines: Iterable[bytes], source: str, kind: str, shape: RecordShape) -> Iterator[Item]:
     """The records of lines of ``kind`` (one of FORMATS). Raises ValueError when the input as a whole cannot be
-    read, such as a CSV without the column that is to be the key.
+    read, such as a CSV without the column for the key.
     """
     if kind == "lines":
         return _read_lines(lines, source, shape)
@@ -140,12 +140,12 @@ def _read_lines(lines: Iterable[bytes], source: str, shape: RecordShape) -> Iter
 
 def _read_csv(lines: Iterable[bytes], source: str, shape: RecordShape) -> Iterator[Item]:
     kept: list[bytes] = []
-    csv.field_size_limit(MAX_FIELD)  # of the whole process; 128 KiB by default, less than a broker takes
+    csv.field_size_limit(MAX_FIELD)  # a setting of the whole process; 128 KiB by default, less than a broker takes
     reader = csv.reader(_decoded(lines, kept), delimiter=shape.delimiter)
     columns = list(shape.columns) if shape.columns else _header(reader, kept, source)
     if columns is None:
         return
-    # Spreadsheets leave empty columns behind; other columns are sent only where all of a row is.
+    # Spreadsheets leave empty columns behind; other columns are sent only if the whole row is.
     sent = set(shape.fields) if shape.value_field is not None else {*filter(None, columns), *shape.fields}
     twice = next((name for name, count in Counter(columns).items() if count > 1 and name in sent), None)
     if twice is not None:
@@ -176,7 +176,7 @@ def _read_csv(lines: Iterable[bytes], source: str, shape: RecordShape) -> Iterat
 
 
 def _header(reader: Reader, kept: list[bytes], source: str) -> list[str] | None:
-    """The first line that is not blank; None if there is none."""
+    """The first line that is not blank; None without one."""
     try:
         columns = next((row for row in reader if row), None)
     except csv.Error as error:
@@ -284,7 +284,7 @@ def _as_json(value: object) -> bytes:
 
 
 def _decoded(lines: Iterable[bytes], kept: list[bytes]) -> Iterator[str]:
-    """The lines as text for the csv module; ``kept`` gets their bytes: a quoted field may run over several lines."""
+    """The lines as text for the csv module; ``kept`` gets their bytes: a quoted field may span several lines."""
     for number, line in enumerate(lines):
         kept.append(line)
         # Not strict: after an exception of its iterator the csv reader would be exhausted.

@@ -1,11 +1,9 @@
-"""stdin, stdout and stderr of our programs: all three there, and able to take any text.
+"""stdin, stdout and stderr of our programs: all three open, and able to take any text. It knows no command. Rules:
 
-Knows no command. Rules:
-
-- A stream that the caller has closed is ``/dev/null``. Its number would be that of the next socket or file otherwise:
-  results would be written to a broker, and libuv ends the process where it is to close such a number.
-- What stdout's encoding does not have is escaped: a name in another script is no reason to end. JSON lines are UTF-8,
-  whatever the locale (RFC 8259).
+- A stream that the caller has closed is ``/dev/null``. Otherwise the next socket or file would get its number: results
+  would be written to a broker, and libuv ends the process when it has to close such a number.
+- Characters that stdout's encoding lacks are escaped: a name in another script must not end the program. JSON lines
+  are UTF-8, whatever the locale (RFC 8259).
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ _STREAMS: Final = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
 def prepare_streams() -> None:
-    """Open those that are closed, and let stdout escape; called once, before anything else is opened."""
+    """Open closed streams, and let stdout escape; called once, before any file is opened."""
     for number, (name, mode) in enumerate(_STREAMS):
         try:
             os.fstat(number)

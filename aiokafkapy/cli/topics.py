@@ -40,7 +40,7 @@ __all__ = ["topics"]
 MAX_REPLICAS: Final = 2**15 - 1
 MAX_PARTITIONS: Final = 2**31 - 1
 MAX_OFFSET: Final = 2**63 - 1
-"""What the fields of the requests hold."""
+"""The bounds of the requests' fields."""
 
 topics = typer.Typer(
     help="List, create, describe, change and delete topics, add partitions, and delete records.", no_args_is_help=True
@@ -207,7 +207,7 @@ def delete_records(
 
     async def work(admin: TopicAdmin) -> None:
         numbers = partitions or [one.partition for one in (await admin.describe(topic)).partitions]
-        offset = -1 if before is None else before  # -1: all that are there
+        offset = -1 if before is None else before  # -1: all present records
         found = await admin.delete_records({TopicPartition(topic, number): offset for number in numbers})
         if as_json:
             echo_json([{"partition": tp.partition, "first_offset": first} for tp, first in sorted(found.items())])
@@ -282,7 +282,7 @@ async def _with_offsets(
             say(f"warning: {error}")  # the other leaders' partitions are shown
 
     async with PartitionReader(config=ReaderConfig.from_properties(options)) as reader:
-        await asyncio.gather(*map(ask, by_leader.values()))  # no group of tasks: it would wrap other errors
+        await asyncio.gather(*map(ask, by_leader.values()))  # not a task group, which would wrap other errors
     return [
         {
             "partition": one.partition,

@@ -83,7 +83,7 @@ class Console:
         self.watch = Watch(source)
         self.is_read_only = read_only
         self.is_stopping = False
-        """Ends the streams."""
+        """True ends the streams."""
         self.streams: set[asyncio.Task[None]] = set()
         """The streams that are not closed yet: they use the source."""
         self._allowed_hosts = tuple(allowed_hosts)

@@ -112,10 +112,9 @@ class _Questions:
     def __init__(self) -> None:
         from ..integrations.schema_registry.caching import RecentCache
 
-        self._failed: RecentCache[tuple[float, str]] = RecentCache(
-            MOST_FAILED
-        )  # by id: the time until which it counts, and the reason
-        self._away: tuple[float, str] = (0.0, "")  # the same, for the registry as a whole
+        # The time until which a failure counts, and its reason: by id, and of the registry as a whole
+        self._failed: RecentCache[tuple[float, str]] = RecentCache(MOST_FAILED)
+        self._away: tuple[float, str] = (0.0, "")
         self._window_ends = 0.0
         self._waited = 0.0
 

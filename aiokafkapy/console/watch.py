@@ -32,7 +32,7 @@ _ENDS: Final = {"delay": "seconds", "throttle": "ms", "stall_connections": "is_s
     "hold_transactions": "is_held",
     "refuse_authentication": "is_refused",
 }
-"""Controls that end by a call of their own, with the argument for it."""
+"""Controls that another call of the same control ends, with the argument for that."""
 
 
 class Message(TypedDict):

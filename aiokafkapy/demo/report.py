@@ -34,7 +34,7 @@ class Load:
 
     @property
     def rate(self) -> float:
-        """Records a second; 0 when there was no time."""
+        """Records per second; 0 if no time passed."""
         return self.records / self.seconds if self.seconds > 0 else 0.0
 
     def take_metrics(self, metrics: Mapping[str, float]) -> None:
@@ -88,14 +88,14 @@ class Report:
 
 
 def percentile_ms(ordered: Sequence[float], share: float) -> float | None:
-    """The value, in milliseconds, that ``share`` of the ascending seconds do not exceed; None of nothing."""
+    """The value, in milliseconds, that ``share`` of the ascending seconds do not exceed; None without values."""
     if not ordered:
         return None
     return round(ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000, 3)
 
 
 def render(report: Report) -> str:
-    """The report as text, without colours, one fact a line."""
+    """The report as text, without colours, one fact per line."""
     prefix = "Interrupted. " if report.was_interrupted else ""
     lines = [
         "",

@@ -1,16 +1,15 @@
 """The demo from start to end: data, broker, service, replay, reading back, the Spark pipeline, report.
 
-Owns the sequence of steps, starts and stops, and the handling of Ctrl-C; the steps are implemented
-elsewhere.
+Owns the sequence of steps, starts and stops, and the handling of Ctrl-C; other modules implement the steps.
 
 Rules:
 
-- The embedded broker runs in this process, on this loop. The service is a process of its own, so that HTTP is real and
+- The embedded broker runs in this process, on this loop. The service is a separate process, so that HTTP is real and
   the two cores of a laptop share the work.
 - The first ``http_flights`` flights go through HTTP, and once all are answered the rest directly, so the order per key
-  is that of departure and can be checked over both.
-- After Ctrl-C nothing new is sent; records already sent are awaited, read back and checked, and the report says that it
-  is incomplete. A second Ctrl-C ends it at once.
+  is the order of departure and can be checked over both.
+- After Ctrl-C no more records are sent; those already sent are awaited, read back and checked, and the report says
+  that it is incomplete. A second Ctrl-C ends the demo at once.
 - The pipeline starts at the first offsets of this run, and is skipped after an interruption.
 - The service is always stopped and the broker always closed.
 """
@@ -72,30 +71,30 @@ class DemoOptions:
     nodes: int = 3
     data: Path | None = None
     pipeline: bool = True
-    """Whether the Spark pipeline follows."""
+    """True if the Spark pipeline follows."""
     master: str = "local[2]"
     out: Path = Path("out")
     conf: dict[str, str] = field(default_factory=dict)
     console: str | None = None
-    """Where a console shows it all, as HOST:PORT."""
+    """The address of a console that shows the demo, as HOST:PORT."""
     on_console: Callable[[str], object] = print
-    """Is told the console's address."""
+    """Called with the console's address."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What every step is given."""
+    """The arguments of every step."""
 
     options: DemoOptions
     servers: str
     cluster: str
-    """Its name in the report."""
+    """The cluster's name in the report."""
     stop: StopSignal
     progress: Progress
 
 
 async def run_demo(options: DemoOptions, stop: StopSignal, progress: Progress) -> Report:
-    """Run it; the report says how it went. Raises DemoError or DataFileMissingError when it cannot begin."""
+    """Run the demo, and return its report. Raises DemoError or DataFileMissingError if it cannot begin."""
     _check_packages()
     if options.pipeline:
         check_pipeline_packages()
@@ -124,9 +123,8 @@ async def run_demo(options: DemoOptions, stop: StopSignal, progress: Progress) -
 
 
 async def run_pipeline_alone(options: DemoOptions, stop: StopSignal, progress: Progress) -> PipelineReport | None:
-    """The pipeline on the flights that are in the topic; a topic that is not there, or empty, is filled first.
-
-    None when the user asked to stop. Raises DemoError, PipelineError or DataFileMissingError.
+    """The pipeline on the flights in the topic; a missing or empty topic is filled first. None if the user asked to
+    stop. Raises DemoError, PipelineError or DataFileMissingError.
     """
     check_pipeline_packages()
     path = _data_file(options)
@@ -206,7 +204,7 @@ async def _make_topic(servers: str, topic: str) -> None:
     from ..admin import TopicAdmin
 
     async with TopicAdmin(servers) as admin:
-        # The records' timestamps are of 2013: with a retention of a week, brokers would delete them at once.
+        # The records' timestamps are from 2013: with a retention of a week, brokers would delete them at once.
         try:
             await admin.create(topic, partitions=PARTITIONS, configs=KEPT_FOR_EVER)
         except TopicAlreadyExistsError:
@@ -258,7 +256,7 @@ async def _directly(run: _Run, flights: list[Flight], ledger: Ledger) -> Load:
 
 @contextlib.asynccontextmanager
 async def _at_once_when_cancelled(producer: KafkaProducer[Any, Any]) -> AsyncIterator[None]:
-    """On cancellation (a second Ctrl-C) undelivered records fail, and nothing is awaited."""
+    """On cancellation (a second Ctrl-C) undelivered records fail, without waiting."""
     try:
         yield
     except asyncio.CancelledError:
@@ -297,8 +295,8 @@ async def _read_back(servers: str, starts: dict[TopicPartition, int], ledger: Le
 
 @contextlib.asynccontextmanager
 async def _service(servers: str, topic: str) -> AsyncIterator[str]:
-    """The service's process, ready, and its address; stopped at the end, after it answered the requests that it had
-    begun.
+    """The service's process, ready, and its address; it is stopped at the end, after it has answered the requests in
+    flight.
     """
     process = await asyncio.create_subprocess_exec(
         sys.executable,

@@ -1,12 +1,12 @@
 """The demo's web service: takes flights by HTTP POST and responds once Kafka has them.
 
 Owns the FastAPI application, written as a user would write it, and its process: uvicorn on uvloop, on a free port,
-which it prints. Knows nothing of the replay and the checks.
+which it prints. It does not know the replay and the checks.
 
 Rules:
 
-- 200 means that the broker has the record: the answer comes after ``await producer.send()``;
-- a record that the broker refused, or did not answer in time, is 503 with the reason, and says whether the outcome is
+- 200 means that the broker has the record: the answer comes after ``await producer.send()``; - for a record that the
+  broker refused, or did not acknowledge in time, the answer is 503 with the reason, and says whether the outcome is
   unknown;
 - the process ends on SIGTERM after the requests in flight were answered, and at once when its stdin ends, which means
   that its parent has gone.
@@ -62,7 +62,7 @@ class FlightBody(BaseModel):
 
 
 class Accepted(BaseModel):
-    """Where the flight is now."""
+    """The place of the flight's record."""
 
     partition: int
     offset: int
@@ -89,7 +89,7 @@ def create_app(bootstrap_servers: str, topic: str) -> FastAPI:
 
     @app.get("/figures")
     async def figures(producer: ProducerDep) -> dict[str, Any]:
-        """For the demo's report: how long the awaited sends took, and the producer's own numbers."""
+        """The durations of the awaited sends, and the producer's own numbers, for the demo's report."""
         return {"send_seconds": send_seconds, "metrics": dict(producer.metrics())}
 
     @app.exception_handler(KafkaError)
@@ -110,7 +110,7 @@ def serve(bootstrap_servers: str, topic: str) -> None:
 
     def end_with_parent() -> None:
         sys.stdin.buffer.read()
-        # The parent has gone, and with it the clients, and perhaps the broker: there is nothing to drain to.
+        # The parent has gone, and with it the clients, and perhaps the broker: there is no broker to drain to.
         os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()

@@ -1,20 +1,20 @@
 """Events for people and machines: structured, and rate-limited in outages.
 
 Turns an event's name and fields into a log line. ``events`` has the loggers, ``rate_limit`` keeps an outage from
-filling the log, ``secret_names`` says whose values are hidden, ``rendering`` is the part for structlog, imported with
-the first event that is not filtered out, and ``programs`` configures logging for our own programs. Beside them are
-what metrics are made of (``window``) and who is told of each event of a client (``observer``). Kafka's counterpart is
-slf4j with the ``LogContext`` of a client.
+filling the log, ``secret_names`` says which values are hidden, ``rendering`` is the part for structlog, imported with
+the first event that is not filtered out, and ``programs`` configures logging for our own programs. Beside them are the
+base of metrics (``window``) and the observers of a client's events (``observer``). Kafka's counterpart is slf4j with
+the ``LogContext`` of a client.
 
 Rules:
 
-- The package configures neither structlog nor logging. Where the application configured structlog, events go through
-  its processors. Otherwise structlog renders them as one line of text, ``event key=value …``, with the variables of
+- The package configures neither structlog nor logging. If the application configured structlog, events go through its
+  processors. Otherwise structlog renders them as one line of text, ``event key=value …``, with the variables of
   ``structlog.contextvars``, for the standard loggers ``aiokafkapy.*``; ``fields`` of the log record has the values.
-- There is no NullHandler: where nobody configured anything, logging's last resort writes warnings and errors to stderr.
-- Event names are stable; their one table is in ``docs/logging.md``, and a test compares it with the source. Nothing is
-  logged per record or per request.
-- A value whose name says that it is a secret is never shown.
+- There is no NullHandler: without any configuration, logging's last resort writes warnings and errors to stderr.
+- Event names are stable; their one table is in ``docs/logging.md``, and a test compares it with the source. No event
+  is logged per record or per request.
+- A value with the name of a secret is never shown.
 - An error while an event is written, in a processor of the application or in a value's ``__str__``, ends here.
 """
 

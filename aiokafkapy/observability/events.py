@@ -29,7 +29,7 @@ _before_first_event: Callable[[], object] | None = None
 
 
 def before_first_event(configure: Callable[[], object] | None) -> None:
-    """For a program of ours: have this called before an event is logged, to configure logging; None ends that."""
+    """For our own programs: call this before the first event is logged, to configure logging; None ends that."""
     global _before_first_event
     _before_first_event = configure
 
@@ -53,7 +53,7 @@ class EventLogger:
         return EventLogger(self._logger, self._context | context)
 
     def debug(self, event: str, **fields: object) -> None:
-        """Log an event that is only of interest when looking for a fault."""
+        """Log an event that matters only in a search for a fault."""
         self.log(logging.DEBUG, event, fields)
 
     def info(self, event: str, **fields: object) -> None:
@@ -73,7 +73,7 @@ class EventLogger:
         if not self._logger.isEnabledFor(level) and not _has_structlog_configured():
             return
         try:
-            configure = _before_first_event  # another thread may take it away
+            configure = _before_first_event  # another thread may remove it
             if configure is not None:
                 configure()
             from .rendering import logger_for
@@ -87,7 +87,7 @@ class EventLogger:
 
 
 def describe_error(error: BaseException) -> str:
-    """An error of an application's code in words, also when its own ``__str__`` fails."""
+    """The text of an error of an application's code, even if its ``__str__`` fails."""
     try:
         text = str(error)
     except (KeyboardInterrupt, SystemExit):
@@ -99,6 +99,6 @@ def describe_error(error: BaseException) -> str:
 
 def _has_structlog_configured() -> bool:
     # An application that configured structlog has imported it, and may want events that standard loggers would drop.
-    # One that another thread is about to import has no such function yet, and is not configured.
+    # A structlog that another thread is just importing may lack this function, and is then not configured.
     is_configured = getattr(sys.modules.get("structlog"), "is_configured", None)
     return is_configured is not None and bool(is_configured())

@@ -1,4 +1,4 @@
-"""The events of a client, told as they happen: ``Observer``, whose methods an application or an exporter overrides.
+"""Tells the events of a client as they happen: ``Observer``, whose methods an application or an exporter overrides.
 
 Owns the events and the way to their observers. Knows no connection, request or batch: the client and the producer
 report their events. Kafka's counterparts are its sensors and ``MetricsReporter``; franz-go's hooks are the model.
@@ -6,10 +6,10 @@ report their events. Kafka's counterparts are its sensors and ``MetricsReporter`
 Rules:
 
 - An observer's exception ends here: it is logged, rate-limited, and counted. Only KeyboardInterrupt and SystemExit
-  pass, by way of the loop: the client first finishes its current step.
+  pass, through the loop: the client first finishes its current step.
 - Methods are ordinary functions, called on the client's event loop in the middle of its work: they must be quick.
-- A method that no observer overrides costs nothing, and without observers a request and a batch pay for one test each;
-  there are no events of single records.
+- A method that no observer overrides costs nothing, and without observers a request and a batch cost one test each;
+  single records have no events.
 - Later versions may add fields at the end of an event, and methods: read events by name.
 
 Events: ``observer.failed`` (error; method, error).
@@ -42,23 +42,23 @@ _logger = get_logger(__name__)
 
 
 class ConnectionOpened(NamedTuple):
-    """A broker can be used: connected, and authenticated where that is asked for."""
+    """A broker can be used: it is connected, and authenticated if that is required."""
 
     node_id: int
-    """Negative for a bootstrap address, whose broker has not told its id yet."""
+    """The node's id, negative for a bootstrap address, whose broker has not told its id yet."""
     address: str
     """``host:port`` of the peer."""
     seconds: float
-    """From the beginning of the attempt, TLS and SASL included."""
+    """Seconds from the beginning of the attempt, TLS and SASL included."""
 
 
 class ConnectionFailed(NamedTuple):
-    """An attempt to connect came to nothing."""
+    """An attempt to connect failed."""
 
     node_id: int
     address: str
     seconds: float
-    """From the beginning of the attempt."""
+    """Seconds from the beginning of the attempt."""
     error: BaseException
 
 
@@ -68,11 +68,11 @@ class ConnectionClosed(NamedTuple):
     node_id: int
     address: str
     seconds: float
-    """How long it was open."""
+    """Seconds for which it was open."""
     error: BaseException | None
-    """Why; None when we closed it as idle, or with the client."""
+    """The reason; None if we closed it as idle, or with the client."""
     unanswered: int
-    """Requests that were in flight on it."""
+    """The number of requests in flight on it."""
 
 
 class RequestSent(NamedTuple):
@@ -80,7 +80,7 @@ class RequestSent(NamedTuple):
 
     node_id: int
     api: str
-    """The API's name, ``PRODUCE``; the number of one without a name."""
+    """The API's name, such as ``PRODUCE``, or its number if it has no name."""
     api_key: int
     api_version: int
     correlation_id: int
@@ -91,7 +91,7 @@ class RequestSent(NamedTuple):
 
 
 class RequestDone(NamedTuple):
-    """A request has its answer, or will have none."""
+    """A request has its answer, or will not get one."""
 
     node_id: int
     api: str
@@ -101,17 +101,19 @@ class RequestDone(NamedTuple):
     request_size: int
     """Bytes, the frame's size field included."""
     response_size: int
-    """Bytes, the same; 0 without an answer."""
+    """Bytes of the answer, the frame's size field included; 0 without one."""
     queued: float
     """Seconds in which older requests of the connection were still unanswered; brokers answer one after the other."""
     seconds: float
-    """From the hand-over to the connection to the answer; of ``queued``, the rest is the wire's and the broker's."""
+    """Seconds from the hand-over to the connection to the answer, ``queued`` included; the rest is the wire's and the
+    broker's.
+    """
     error: BaseException | None
-    """Why there is no answer. Errors inside of an answer are not looked at."""
+    """The reason why there is no answer. Errors inside an answer are not read."""
 
 
 class Throttled(NamedTuple):
-    """A broker's answer says that this client is over its quota; the node gets no request for so long."""
+    """A broker's answer says that this client is over its quota; the node gets no requests for that time."""
 
     node_id: int
     api: str
@@ -119,8 +121,8 @@ class Throttled(NamedTuple):
 
 
 class BatchDone(NamedTuple):
-    """A batch has its outcome, told once for each. A split batch is reported by its parts; records that fail apart from
-    their batch, because their time is over or the broker refused them by index, are reported before it.
+    """A batch has its outcome, told once per batch. A split batch is reported by its parts; records that fail apart
+    from their batch, because they are overdue or the broker refused them by index, are reported before it.
     """
 
     topic: str
@@ -131,7 +133,7 @@ class BatchDone(NamedTuple):
     uncompressed_size: int
     """Bytes before compression."""
     attempts: int
-    """How often it was sent; 0 for a batch that never was."""
+    """The number of times that it was sent; 0 for a batch that was never sent."""
     queued: float
     """Seconds from its first record to the last attempt: linger, waiting for the broker, and earlier attempts."""
     in_flight: float
@@ -139,13 +141,13 @@ class BatchDone(NamedTuple):
     throttled: float
     """Seconds for which the broker's answer held this client back."""
     base_offset: int
-    """The first record's offset; -1 when no broker told it."""
+    """The first record's offset; -1 if no broker told it."""
     error: BaseException | None
-    """Why its records failed; None when they are delivered."""
+    """The error of its records; None if they are delivered."""
 
 
 class Observer:
-    """Sees the events of a client: override the methods of those that you want, and pass ``observers=[…]`` to the
+    """Sees the events of a client: override the methods of the events that you want, and pass ``observers=[…]`` to the
     client.
 
     Any object that has some of these methods will do. They are called on the event loop, must be quick, and must not
@@ -156,19 +158,19 @@ class Observer:
         """A broker can be used."""
 
     def connection_failed(self, event: ConnectionFailed) -> None:
-        """An attempt to connect came to nothing; another follows after the back-off."""
+        """An attempt to connect failed; another follows after the back-off."""
 
     def connection_closed(self, event: ConnectionClosed) -> None:
         """A connection has ended, by either side."""
 
     def request_sent(self, event: RequestSent) -> None:
-        """A request was handed to its connection, those of the client itself (Metadata, SASL) included."""
+        """A request was handed to its connection; the client's own requests (Metadata, SASL) are included."""
 
     def request_done(self, event: RequestDone) -> None:
         """A request was answered, or its connection was lost. With ``acks=0``: its bytes have left the process."""
 
     def throttled(self, event: Throttled) -> None:
-        """A broker holds this client back."""
+        """A broker throttles this client."""
 
     def batch_done(self, event: BatchDone) -> None:
         """A producer's batch has its outcome."""
@@ -183,7 +185,7 @@ def _raise(error: BaseException) -> None:
 
 
 class Observers:
-    """Tells several observers; each field is the function that tells one event, or None when nobody wants it."""
+    """Tells several observers; each field is the function that tells one event, or None if no observer wants it."""
 
     __slots__ = ("_clock", "_log", *OBSERVER_METHODS, "failures")
 
@@ -201,11 +203,11 @@ class Observers:
         clock: Callable[[], float],
         on_end: Callable[[BaseException], None] = _raise,
     ) -> None:
-        """``on_end`` is told of a KeyboardInterrupt or SystemExit, see ``interrupts``."""
+        """``on_end`` is called with a KeyboardInterrupt or SystemExit, see ``interrupts``."""
         self._clock = clock
         self._log = RateLimitedLogger(_logger)
         self.failures = 0
-        """How many calls of an observer have failed."""
+        """The number of failed calls of observers."""
         for name in OBSERVER_METHODS:
             wanted = [hook for each in observers if (hook := _overridden(each, name)) is not None]
             setattr(self, name, _Telling(name, wanted, self._failed, on_end) if wanted else None)
@@ -219,7 +221,7 @@ class Observers:
 
 
 class _Telling:
-    """Calls one method of those observers that have it; contains their errors."""
+    """Calls one method of the observers that have it; contains their errors."""
 
     __slots__ = ("_hooks", "_name", "_on_end", "_on_error")
 
@@ -249,7 +251,7 @@ class _Telling:
 
 
 def _overridden(observer: object, name: str) -> Callable[[Any], object] | None:
-    """The observer's method of this name, unless it is the one that does nothing."""
+    """The observer's method of this name, unless it is the base class's empty one."""
     hook: Callable[[Any], object] | None = getattr(observer, name, None)
     if not callable(hook) or getattr(hook, "__func__", None) is getattr(Observer, name):
         return None

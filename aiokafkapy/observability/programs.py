@@ -1,4 +1,4 @@
-"""Logging as our own programs configure it: the command line, the demo's service, the examples.
+"""The logging configuration of our own programs: the command line, the demo's service, the examples.
 
 Owns the format of a program's log. A library must not configure logging, so only our programs call this; an application
 may. Kafka's counterpart is ``config/tools-log4j2.yaml``.
@@ -6,9 +6,10 @@ may. Kafka's counterpart is ``config/tools-log4j2.yaml``.
 Rules:
 
 - the log goes to stderr; stdout is the program's result;
-- ``console`` is coloured on a terminal (unless ``NO_COLOR`` is set) and plain elsewhere, ``json`` is one object a line;
-- the level is that of our events; of every other library warnings and errors are shown, in the same form;
-- structlog is imported where it is used, for a program that logs nothing need not wait for it (``cli.late_logging``).
+- ``console`` is coloured on a terminal (unless ``NO_COLOR`` is set) and plain elsewhere, ``json`` is one object per
+  line; - the level applies to our events; of every other library warnings and errors are shown, in the same form; -
+  structlog is imported when it is used, so that a program that does not log need not wait for it
+  (``cli.late_logging``).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class LogFormat(StrEnum):
 
 
 class LogLevel(StrEnum):
-    """From which level on our events are shown."""
+    """The lowest shown level of our events."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -43,7 +44,7 @@ class LogLevel(StrEnum):
 
 
 def configure_logging(log_format: str = LogFormat.CONSOLE, level: str = LogLevel.INFO) -> Callable[[], None]:
-    """Configure structlog and logging for this process; returns a function that puts the old settings back.
+    """Configure structlog and logging for this process; returns a function that restores the old settings.
 
     Raises ValueError for an unknown format or level.
     """

@@ -1,8 +1,9 @@
-"""Keeps an event that an outage repeats from filling the log.
+"""Keeps the repeated events of an outage from filling the log.
 
 Owns the budgets: three lines at once for each key, then one in eight seconds, so ten in the first minute of an outage
-and seven or eight in each one after. The next line that goes through says how many were kept back, as ``suppressed``.
-Knows no clock: callers give loop time. Java's clients have no counterpart; they log every failed attempt.
+and seven or eight in each one after. The next line that goes through tells the number of suppressed ones, as
+``suppressed``. Knows no clock: callers give loop time. Java's clients have no counterpart; they log every failed
+attempt.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _MAX_KEYS: Final = 1_024
 
 
 class RateLimitedLogger:
-    """Lets about ten events a minute through for each key; the next one says how many were suppressed. ``now`` is loop
-    time.
+    """Lets about ten events a minute through for each key; the next one tells the number of suppressed ones. ``now``
+    is loop time.
     """
 
     __slots__ = ("_budgets", "_logger")
@@ -33,7 +34,7 @@ class RateLimitedLogger:
         self._budgets: OrderedDict[Hashable, _Budget] = OrderedDict()
 
     def log(self, key: Hashable, now: float, level: int, event: str, **fields: object) -> bool:
-        """Log the event unless its key used up its lines; True when it was logged."""
+        """Log the event unless its key used up its lines; returns True if it was logged."""
         budget = self._budgets.get(key)
         if budget is None:
             budget = self._budgets[key] = _Budget(now)
@@ -50,8 +51,8 @@ class RateLimitedLogger:
         return True
 
     def settle(self, key: Hashable) -> int | None:
-        """Forget the key, whose outage is over. Returns how many events were suppressed since the last logged one, or
-        None if there was no outage.
+        """Forget the key, whose outage is over. Returns the number of events suppressed since the last logged one, or
+        None without an outage.
         """
         budget = self._budgets.pop(key, None)
         return None if budget is None else budget.suppressed

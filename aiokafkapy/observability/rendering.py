@@ -1,10 +1,9 @@
 """The structlog logger of an event, and the format of events if the application did not configure structlog.
 
 Owns our processors: the level of the standard logger, the bound context, the variables of ``structlog.contextvars``,
-secrets hidden, one line of text. Knows nothing of handlers, which are the application's.
-
-Rule: a line is one line: ``event key=value …`` with values quoted where they have spaces. Line breaks are escaped, as
-is all that a terminal would obey: a value may come from a peer.
+secrets hidden, one line of text. It does not know handlers, which are the application's. Rule: an event is one line:
+``event key=value …``, with quotes around values with spaces. Line breaks are escaped, as are a terminal's control
+characters: a value may come from a peer.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def _as_log_record(logger: WrappedLogger, method: str, event: EventDict) -> Proc
 
 
 def _as_key(name: str) -> str:
-    """structlog refuses a name with spaces, as an application's context may have, and with it the whole event."""
+    """Replace characters in a name for which structlog would refuse the whole event, such as spaces."""
     return "".join("_" if each in ' ="' or not each.isprintable() else each for each in name)
 
 

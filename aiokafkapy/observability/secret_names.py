@@ -1,4 +1,4 @@
-"""The names by which an option or a field is known to be a secret, so that its value is never shown.
+"""The names that mark an option or a field as a secret, so that its value is never shown.
 
 Owns the list of words; knows no values. Java's counterpart is ``ConfigDef.Type.PASSWORD``, which an option declares.
 """
@@ -22,7 +22,7 @@ _SECRET_WORDS: Final = (
     "keystore_key",
     "proxy_url",
     "authorization",
-    "oauthbearer_extensions",  # what the user's identity provider wants to know
+    "oauthbearer_extensions",  # fields that the user's identity provider requires
 )
 
 

@@ -1,4 +1,4 @@
-"""``Window``: a value over the last half minute to minute, for averages, maxima and rates.
+"""``Window``: a value over the last 30 to 60 seconds, for averages, maxima and rates.
 
 Kafka's counterparts are ``Sensor``, ``Rate``, ``Avg`` and ``Max`` with its two samples of 30 s. It knows no clock:
 ``now`` is an argument.
@@ -13,7 +13,7 @@ __all__ = ["WINDOW", "Window", "window_metrics"]
 
 WINDOW: Final = 30.0
 """Seconds; Kafka's metrics.sample.window.ms with its two samples."""
-_WINDOW: Final = WINDOW  # a number of C's, compiled
+_WINDOW: Final = WINDOW  # a C number when compiled
 
 
 class Window:
@@ -37,12 +37,12 @@ class Window:
             self._maximum = value
 
     def sums(self, now: float) -> tuple[int, float]:
-        """How many events there were, and the sum of their values."""
+        """The number of events, and the sum of their values."""
         self._rotate_if_due(now)
         return self._count + self._old_count, self._total + self._old_total
 
     def average(self, now: float) -> float:
-        """The mean per event; 0 when there was none."""
+        """The mean per event; 0 without events."""
         count, total = self.sums(now)
         return total / count if count else 0.0
 
@@ -54,7 +54,7 @@ class Window:
     def rate(self, now: float) -> float:
         """The sum per second."""
         self._rotate_if_due(now)
-        # As Kafka's: one window counts as complete, so that the first event is not taken for a flood.
+        # As in Kafka: one window counts as complete, so that the first event is not taken for a flood.
         return (self._total + self._old_total) / (_WINDOW + max(0.0, now - self._started))
 
     def event_rate(self, now: float) -> float:

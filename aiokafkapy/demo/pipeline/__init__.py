@@ -5,7 +5,7 @@
 - ``job``: the Spark program: batch and stream, to Kafka and Parquet, and back
 - ``comparison``: the results read back against those of pandas, to the row
 - ``pictures``, ``page``: a PNG for each result, and the HTML page with all of it
-- ``runner``: starts the job in a process of its own and follows it
+- ``runner``: starts the job in a separate process and follows it
 
 Only ``job`` and ``results`` need PySpark.
 """

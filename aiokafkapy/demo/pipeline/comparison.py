@@ -1,4 +1,5 @@
-"""The results that the pipeline read back, against those of pandas: equal to the row, or the rows that are not.
+"""Compares the results that the pipeline read back with those of pandas: equal to the row, or with the rows that
+differ.
 
 Owns the meaning of equal: the same rows by their key columns, in any order, and every value the same; no tolerance.
 """
@@ -49,7 +50,7 @@ def check_results(outcome: Outcome, read_back: Path, data: Path, limit: int | No
 
 
 def compare(result: Result, found: pd.DataFrame, expected: pd.DataFrame) -> str | None:
-    """None when they are equal to the row; else the counts, and the first row that is not."""
+    """None if they are equal to the row; else the counts, and the first row that differs."""
     rows, wanted = _rows(result, found), _rows(result, expected)
     if rows == wanted:
         return None

@@ -1,17 +1,17 @@
 """The Spark program: the flights' topic in, four results out, to Kafka and to Parquet, and both read back.
 
-Owns the Spark session and the order of its work; the results are in ``results``. Runs as a process of its own,
-``python -m aiokafkapy.demo.pipeline.job JOB_JSON FD``, and writes its events as a JSON object a line to that file
-descriptor: ``step`` when one begins, ``progress`` with its rows so far, and in the end ``done`` with the ``Outcome``,
-or ``failed`` with the reason.
+Owns the Spark session and the order of its work; the results are in ``results``. Runs as a separate process, ``python
+-m aiokafkapy.demo.pipeline.job JOB_JSON FD``, and writes its events to that file descriptor, one JSON object per line:
+``step`` when one begins, ``progress`` with its rows so far, and in the end ``done`` with the ``Outcome``, or
+``failed`` with the reason.
 
 Rules:
 
 - the batch results are written by the batch sink; the rolling one is a stream to the streaming sink, and a second
   stream takes it from its topic to Parquet;
-- results are read back from where their topics ended before, as committed: a topic may have been there;
-- every sink has ``exactlyOnce``: a task that is tried again writes nothing twice. A row that is there twice all the
-  same is counted, and is a check that fails.
+- results are read back, as committed, from the ends of their topics before the run: a topic may have existed; - every
+  sink has ``exactlyOnce``: a repeated task writes no row twice. A row that still occurs twice is counted, and fails a
+  check.
 """
 
 from __future__ import annotations
@@ -58,19 +58,21 @@ FLIGHTS_A_TRIGGER: Final = 100_000
 REASON_LINES: Final = 30
 TRIES: Final = 3
 NO_WORKER: Final = "Python worker failed to connect back"
-"""In Spark's error (PythonWorkerFactory.createSimpleWorker)."""
+"""A text in Spark's error (PythonWorkerFactory.createSimpleWorker)."""
 MARKERS: Final = "batches"
 """The topic of the sinks' markers, beside that of the flights."""
 TRANSACTION_TIMEOUT_MS: Final = 60_000
-"""Results are small; and a transaction that a killed run left open hides the next one's from readers for so long."""
+"""Short, since results are small and a transaction that a killed run left open hides the next one's from readers for
+so long.
+"""
 
 Tell = Callable[[dict[str, object]], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The work to do. ``starting_offsets`` is Spark's JSON, or earliest; ``result_offsets``, the same for each
-    result's topic, says where it ended before.
+    """The work to do. ``starting_offsets`` is Spark's JSON, or earliest; ``result_offsets``, in the same form, are the
+    ends of the results' topics before the run.
     """
 
     bootstrap_servers: str
@@ -92,16 +94,16 @@ class Outcome:
     flights: int = 0
     distinct_flights: int = 0
     repeated: dict[str, int] = field(default_factory=dict)
-    """Records that are in a result's topic more than once, by result."""
+    """Repeated records in a result's topic, by result."""
     micro_batches: int = 0
     rows_dropped_as_late: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     executor_packages: list[str] = field(default_factory=list)
-    """From where the executors import aiokafkapy."""
+    """The place from which the executors import aiokafkapy."""
 
 
 def run_job(job: Job, tell: Tell) -> Outcome:
-    """Do all of it. The rows read back are in ``out/read-back/*.parquet``, by result and by the way it took."""
+    """Do the whole job. The rows read back are in ``out/read-back/*.parquet``, by result and by its way."""
     import pyspark
 
     outcome = Outcome()
@@ -146,17 +148,17 @@ class _Steps:
 def _session(job: Job) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark's own choice is the python3 that is
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark's own choice is the python3 on the path
     ours = {
         "spark.master": job.master,
         "spark.app.name": "aiokafkapy pipeline",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        # Results are small: more partitions would be more tasks, and no more speed.
+        # Results are small: more partitions would be more tasks without more speed.
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.parquet.compression.codec": "zstd",
-        # Of several executors, the first to be there would do the first job alone, which asks each for its package.
+        # The first of several executors would otherwise do the first job alone, which asks each for its package.
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     }
     # Threads of this process have the package; executors that are processes of their own may not.
@@ -220,7 +222,7 @@ def _batch(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -> No
             rows = summary(result, flights).coalesce(1).cache()
             tried_again(partial(rows.write.mode("overwrite").parquet, _parquet(job, result)), steps.tell)
             sink = _sink(job, to_records(result, rows).write, result.topic(job.topic))
-            # By its jobId nothing is written twice.
+            # Its jobId prevents that a row is written twice.
             tried_again(sink.option("jobId", f"{result.name}-{run}").mode("append").save, steps.tell)
             rows.unpersist()
     flights.unpersist()
@@ -252,9 +254,9 @@ def _stream(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -> N
 
 
 def follow(start: Callable[[], Any], tell: Tell) -> list[Any]:
-    """Start a stream, wait for its end, and tell how far it is: the progress of each of its micro-batches.
+    """Start a stream, wait for its end, and report its progress after each micro-batch.
 
-    Raises the stream's error. Started again, as `tried_again` does, it goes on from its checkpoint.
+    Raises the stream's error. Started again, as by ``tried_again``, it goes on from its checkpoint.
     """
     queries: list[Any] = []
     told = -1
@@ -265,7 +267,7 @@ def follow(start: Callable[[], Any], tell: Tell) -> list[Any]:
     def followed() -> None:
         nonlocal told
         queries.append(start())
-        # Half a second: pyspark takes it, though its types know whole ones only.
+        # Half a second: pyspark takes it, though its types allow only whole seconds.
         while not queries[-1].awaitTermination(0.5):
             rows = sum(progress.numInputRows for progress in done())
             if rows != told:
@@ -277,7 +279,7 @@ def follow(start: Callable[[], Any], tell: Tell) -> list[Any]:
 
 
 def tried_again(work: Callable[[], T], tell: Tell) -> T:
-    """What the work returns, which is done again where Spark could not start a Python worker: Spark gives it ten
+    """The result of the work, which is repeated if Spark could not start a Python worker: Spark gives a worker ten
     seconds to connect, which no setting changes, however busy the machine is. Raises the work's error.
     """
     for _ in range(TRIES - 1):
@@ -306,7 +308,7 @@ def _read_back(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -
 
 
 def main() -> None:
-    """The process's body."""
+    """The body of the process."""
     job = Job(**json.loads(sys.argv[1]))
     with os.fdopen(int(sys.argv[2]), "w", buffering=1) as events:
 

@@ -1,7 +1,4 @@
-"""``PipelineReport``: the pipeline's work and findings, in numbers and words.
-
-Owns nothing but these; the page and the command line show them.
-"""
+"""``PipelineReport``: the pipeline's work and findings, in numbers and words. The page and the CLI show them."""
 
 from __future__ import annotations
 

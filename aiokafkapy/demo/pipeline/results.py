@@ -1,6 +1,5 @@
-"""The results of the pipeline: each one's name, its columns, and how Spark computes it.
-
-Owns the definitions; ``expected`` has the same in pandas. Knows neither where flights come from nor where results go.
+"""The results of the pipeline: the name, the columns, and Spark's computation of each. Owns the definitions;
+``expected`` has the same in pandas. It knows neither the source of flights nor the destination of results.
 
 Rules:
 
@@ -38,7 +37,7 @@ LATE_AFTER: Final = 15
 WINDOW: Final = "7 days"
 SLIDE: Final = "1 day"
 WATERMARK: Final = "7 days"
-"""How much later than the latest departure seen a flight may come and still count."""
+"""The time by which a flight may come after the latest departure seen and still count."""
 
 FLIGHT_SCHEMA: Final = "row INT, carrier STRING, origin STRING, dest STRING, hour INT, dep_delay INT"
 MEASURES: Final = {
@@ -50,7 +49,7 @@ MEASURES: Final = {
     "mean_delay": "DOUBLE",
 }
 """The columns of every result after its key columns: all flights, those that left, those more than 15 minutes late,
-the sum and the largest of the delays in minutes, and their mean over those that left (null when none did)."""
+the sum and the largest of the delays in minutes, and their mean over those that left (null if none did)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class Result:
 
     @property
     def schema(self) -> str:
-        """The columns as Spark SQL writes them."""
+        """The columns in the form of Spark SQL."""
         return ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
 
     def topic(self, flights: str) -> str:
@@ -115,7 +114,7 @@ def rolling(flights: DataFrame) -> DataFrame:
 
 
 def to_records(result: Result, rows: DataFrame) -> DataFrame:
-    """Rows as our sink takes them: ``key``, and ``value`` with the row as JSON."""
+    """Rows in the form for our sink: ``key``, and ``value`` with the row as JSON."""
     from pyspark.sql import functions as f
 
     key = f.concat_ws("/", *(f.col(name).cast("string") for name in result.key))

@@ -1,13 +1,13 @@
-"""The pipeline from start to end: the job in a process of its own, then the checks, the pictures and the page.
+"""The pipeline from start to end: the job in a separate process, then the checks, the pictures and the page.
 
 Owns the job's process, its progress display, and the files under ``out``. The embedded broker, if there is one, runs on
 this process's loop, so Spark and the comparison run elsewhere.
 
 Rules:
 
-- of ``out`` it deletes only what an earlier run has made;
+- it deletes only an earlier run's files in ``out``;
 - Spark's output goes to ``out/spark.log``, and its end is in the error when the job fails;
-- Ctrl-C ends the job's process and its JVM; nothing is left running.
+- Ctrl-C ends the job's process and its JVM; no process is left running.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from .results import RESULTS
 __all__ = ["MARK", "PipelineError", "PipelineOptions", "check_packages", "clear", "render", "run_pipeline"]
 
 LEFTOVERS: Final = ("parquet", "checkpoints", "read-back")
-"""What a run writes and the next one replaces, in the folder ``out``."""
+"""The files of a run in the folder ``out``, which the next run replaces."""
 MARK: Final = ".aiokafkapy-pipeline"
-"""The file that tells that they are the pipeline's."""
+"""The file that marks the folder as the pipeline's."""
 
 NEEDED: Final = ("pyspark", "pyarrow", "pandas", "matplotlib")
 STOP_TIMEOUT: Final = 15.0
 LINES_SHOWN: Final = 15
-"""The last lines of Spark's log that are shown in the error of a failed job."""
+"""The number of last lines of Spark's log in the error of a failed job."""
 LINE_LIMIT: Final = 1 << 20
 
 Progress = Callable[[str, int | None], AbstractContextManager[Bar]]
@@ -84,8 +84,8 @@ def check_packages() -> None:
 
 
 def clear(out: Path) -> None:
-    """Make the folder, or remove from it what an earlier run has left there. Raises PipelineError where folders of
-    these names are not the pipeline's: it deletes nothing of others.
+    """Make the folder, or remove the files of an earlier run from it. Raises PipelineError if folders of these names
+    are not the pipeline's: foreign files are not deleted.
     """
     leftovers = [out / name for name in LEFTOVERS if (out / name).exists()]
     mark = out / MARK
@@ -117,7 +117,7 @@ async def run_pipeline(
     try:
         outcome = await _run_job(job, options.out / "spark.log", stop, progress)
     finally:
-        shutil.rmtree(options.out / "shipped", ignore_errors=True)  # the package as the executors were sent it
+        shutil.rmtree(options.out / "shipped", ignore_errors=True)  # the package that the executors were sent
     if outcome is None:
         return None
     with progress("checking against pandas, drawing", None):
@@ -138,13 +138,13 @@ def _finish(options: PipelineOptions, cluster: str, outcome: Outcome, began: flo
 
 
 def render(report: PipelineReport) -> list[str]:
-    """The report as lines of text, one fact a line."""
+    """The report as lines of text, one fact per line."""
     facts = [f"  {name}: {value}" for name, value in report.facts().items()]
     return ["", *facts, "", *render_checks(report.checks), "", f"  report with pictures: {report.page}"]
 
 
 async def _prepare_topics(options: PipelineOptions) -> dict[str, str]:
-    """Make the results' topics; returns where each ends, as Spark writes offsets."""
+    """Make the results' topics; returns their end offsets in Spark's form."""
     from ...admin import TopicAdmin
     from ...errors import TopicAlreadyExistsError
     from ...reader import PartitionReader
@@ -182,7 +182,7 @@ async def _run_job(job: Job, log: Path, stop: StopSignal, progress: Progress) ->
 
 
 async def _follow(events: asyncio.StreamReader, progress: Progress, log: Path) -> Outcome | None:
-    """Show each step while it lasts; the outcome, or None when the process ended without one."""
+    """Show each step while it lasts; returns the outcome, or None if the process ended without one."""
     with contextlib.ExitStack() as shown:
         bar: Bar | None = None
         async for line in events:
@@ -201,7 +201,7 @@ async def _follow(events: asyncio.StreamReader, progress: Progress, log: Path) -
 
 @contextlib.asynccontextmanager
 async def _job_process(job: Job, log: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, asyncio.StreamReader]]:
-    """The job's process and its events; with its JVM and workers it is gone at the end."""
+    """The job's process and its events; the process, its JVM and workers are ended at the end of the block."""
     loop = asyncio.get_running_loop()
     reading, writing = os.pipe()
     events = asyncio.StreamReader(limit=LINE_LIMIT)
