@@ -5,7 +5,9 @@ One file per command, with its options and its work; ``entry`` is the entry poin
 ``input_lines``, ``sources`` and ``input_queue`` read the input of ``produce``.
 
 The words of a command line, the environment's variables, files and stdin come in; results, advice, and an exit code go
-out. Rules, for every command:
+out.
+
+Rules, for every command:
 - results go to stdout, everything else (progress, advice, errors) to stderr;
 - an error is one line that says what to do, and never a traceback, if a user or a broker can cause it; the exit code is
   1 if the work failed, 2 if the command line was wrong, 130 if it was interrupted;

@@ -2,6 +2,7 @@
 
 Owns ``Option``, which commands declare in place of typer's, the form that typer takes (``for_typer``), and the reading
 of plain command lines (``parsed``). It knows no command. typer and rich take longer to import than a broker to start.
+
 Rules: only the declaration says what an option takes. ``parsed`` reads plain and correct command lines, and gives up
 on all others (help, completion, a mistake, a variable of the environment), which typer then reads from the start.
 """

@@ -1,5 +1,6 @@
-"""The options that ``demo`` and ``pipeline`` share: Spark's, the data, and the place of the results. Owns their names
-and help texts. It knows neither command.
+"""The options that ``demo`` and ``pipeline`` share: Spark's, the data, and the place of the results.
+
+Owns their names and help texts. It knows neither command.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """``aiokafkapy doctor HOST[:PORT]``: checks whether a client reaches a cluster from here, and gives the remedy if not.
 
 Owns the options and the output: a line for each finding as it is made, or JSON at the end with ``--json``. ``Doctor``
-does the work. The exit code is 1 if a check failed; warnings are not failures. The client's own warnings are hidden
-unless ``--log-level`` is given: each is already a finding.
+does the work. The exit code is 1 if a check failed; warnings are not failures.
+
+The client's own warnings are hidden unless ``--log-level`` is given: each is already a finding.
 """
 
 from __future__ import annotations

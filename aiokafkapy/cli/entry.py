@@ -1,5 +1,7 @@
-"""``main``: the entry point of the console script and of ``python -m aiokafkapy``. Owns the choice between a broker
-without typer and the program with all its commands, and the advice if the extra ``cli`` is not installed.
+"""``main``: the entry point of the console script and of ``python -m aiokafkapy``.
+
+Owns the choice between a broker without typer and the program with all its commands, and the advice if the extra
+``cli`` is not installed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
-"""``aiokafkapy explain``: the producer's configuration in force, the source of each value, and its consequences. Owns
-the options, the order of precedence, and the output, text or JSON with ``--json``; ``producer.explanation`` has the
-words. It makes no connection. The order is that of a service that reads its environment, and of the other commands:
-defaults, variables ``AIOKAFKAPY_…``, the URL, then ``--config`` with its files, the last of a name.
+"""``aiokafkapy explain``: the producer's configuration in force, the source of each value, and its consequences.
+
+Owns the options, the order of precedence, and the output, text or JSON with ``--json``; ``producer.explanation`` has
+the words. It makes no connection.
+
+The order is that of a service that reads its environment, and of the other commands: defaults, variables
+``AIOKAFKAPY_…``, the URL, then ``--config`` with its files, the last of a name.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The lines of a file, of a pipe or of stdin, as bytes. It does not know their content; ``sources`` makes records of
-them.
+"""The lines of a file, of a pipe or of stdin, as bytes.
+
+It does not know their content; ``sources`` makes records of them.
 
 Rules:
 

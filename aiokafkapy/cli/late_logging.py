@@ -1,6 +1,7 @@
-"""Logging for a program that must start quickly: configured with the first line of the log. Owns the moment;
-``observability.programs`` has the format. Most commands do not log, and structlog, with the parts of rich that it
-uses, takes as long to import as one of our commands.
+"""Logging for a program that must start quickly: configured with the first line of the log.
+
+Owns the moment; ``observability.programs`` has the format. Most commands do not log, and structlog, with the parts of
+rich that it uses, takes as long to import as one of our commands.
 """
 
 from __future__ import annotations

@@ -264,8 +264,9 @@ class Inputs:
 
 
 def open_for_failed(path: Path) -> TextIO:
-    """The file of ``--failed``; text that is not UTF-8, as in a name, is escaped as in JSON. Open it only once a
-    broker was reached: the file of an earlier run may be the only list of the lines to send.
+    """The file of ``--failed``; text that is not UTF-8, as in a name, is escaped as in JSON.
+
+    Open it only once a broker was reached: the file of an earlier run may be the only list of the lines to send.
     """
     return path.open("w", encoding="utf-8", errors="backslashreplace")
 

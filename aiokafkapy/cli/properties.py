@@ -1,8 +1,9 @@
-"""Java's properties files, which configure Kafka's clients and tools, and options in the same form. Owns the grammar,
-and the reading of ``--config``, whose files are its only I/O; does not know the meaning of names. The counterpart is
-``java.util.Properties.load``: ``=``, ``:`` or white space ends a name, ``#`` and ``!`` begin a comment, a backslash at
-a line's end joins the next line, and elsewhere it begins an escape, so that Windows paths and passwords must double
-it.
+"""Java's properties files, which configure Kafka's clients and tools, and options in the same form.
+
+Owns the grammar, and the reading of ``--config``, whose files are its only I/O; does not know the meaning of names.
+The counterpart is ``java.util.Properties.load``: ``=``, ``:`` or white space ends a name, ``#`` and ``!`` begin a
+comment, a backslash at a line's end joins the next line, and elsewhere it begins an escape, so that Windows paths and
+passwords must double it.
 """
 
 from __future__ import annotations

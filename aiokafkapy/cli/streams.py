@@ -1,4 +1,6 @@
-"""stdin, stdout and stderr of our programs: all three open, and able to take any text. It knows no command. Rules:
+"""stdin, stdout and stderr of our programs: all three open, and able to take any text.
+
+It knows no command. Rules:
 
 - A stream that the caller has closed is ``/dev/null``. Otherwise the next socket or file would get its number: results
   would be written to a broker, and libuv ends the process when it has to close such a number.

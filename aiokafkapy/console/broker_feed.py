@@ -2,8 +2,9 @@
 
 Owns the positions, and the bounds of a poll. It takes the loop for one batch at a time. If more records are written
 than it may decode, it goes on near the end, and counts the records in between: it never falls behind for good. If only
-committed records are read, the end is the last stable offset, as for a consumer with ``read_committed``. A follower of
-a topic looks it up with each poll: it may have got partitions, or be another topic of the same name.
+committed records are read, the end is the last stable offset, as for a consumer with ``read_committed``.
+
+A follower of a topic looks it up with each poll: it may have got partitions, or be another topic of the same name.
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
-"""``ClusterFeed``: reads records of any cluster with its own ``PartitionReader``. Owns the reader and the surplus
-records that it had fetched. If more records are written than are shown, it seeks to near the end, and counts those in
-between, instead of reading all of a cluster's traffic to throw it away. Partitions without a leader are left out, and
-noted, for a look-up would wait for one. A follower of a topic describes it from time to time: there may be a leader
-again, other partitions, or another topic of that name. No answer with ``read_uncommitted`` says which records were
-aborted. A second reader, made on first use, reads them with ``read_committed``; the records that it does not return
-were aborted.
+"""``ClusterFeed``: reads records of any cluster with its own ``PartitionReader``.
+
+Owns the reader and the surplus records that it had fetched. If more records are written than are shown, it seeks to
+near the end, and counts those in between, instead of reading all of a cluster's traffic to throw it away.
+
+Partitions without a leader are left out, and noted, for a look-up would wait for one. A follower of a topic describes
+it from time to time: there may be a leader again, other partitions, or another topic of that name.
+
+No answer with ``read_uncommitted`` says which records were aborted. A second reader, made on first use, reads them
+with ``read_committed``; the records that it does not return were aborted.
 """
 
 from __future__ import annotations

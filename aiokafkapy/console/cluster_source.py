@@ -1,11 +1,13 @@
-"""``ClusterSource``: reads any cluster by requests: metadata, offsets, groups, transactions. Owns the rate of each
-request, and the conversion of answers to ``model``; ``cluster_queries`` asks, ``cluster_feed`` reads records, a
-``KafkaProducer`` writes them. Its client id is ``aiokafkapy-console``, so that the brokers' logs identify it.
+"""``ClusterSource``: reads any cluster by requests: metadata, offsets, groups, transactions.
+
+Owns the rate of each request, and the conversion of answers to ``model``; ``cluster_queries`` asks, ``cluster_feed``
+reads records, a ``KafkaProducer`` writes them. Its client id is ``aiokafkapy-console``, so that the brokers' logs
+identify it.
 
 Rules:
 
-- one Metadata request and one round of ListOffsets per tick, shared by all views; both only while a page is open; -
-  for groups of both consumer protocols the members are shown; for other groups only the offsets.
+- one Metadata request and one round of ListOffsets per tick, shared by all views; both only while a page is open;
+- for groups of both consumer protocols the members are shown; for other groups only the offsets.
 """
 
 from __future__ import annotations

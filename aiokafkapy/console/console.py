@@ -6,8 +6,8 @@ counterpart; it does the work of AKHQ, Kafdrop or kafka-ui, and also controls th
 Rules:
 
 - without an address it listens on loopback, for this machine alone; elsewhere it has a token, made if none is given,
-  and without TLS it warns that the token and the records can be read on the way; - ``start`` leaves nothing behind
-  when it fails, ``stop`` may be called at any time, and both may be repeated.
+  and without TLS it warns that the token and the records can be read on the way;
+- ``start`` leaves nothing behind when it fails, ``stop`` may be called at any time, and both may be repeated.
 """
 
 from __future__ import annotations
@@ -66,9 +66,10 @@ class Console:
         registry: Decoder | None = None,
         tls: Mapping[str, Any] | None = None,
     ) -> None:
-        """``tls`` are a broker's options, such as ``{"ssl_keystore_location": "console.pem"}``, for HTTPS. Reads their
-        files, and does no other I/O. Raises ConfigurationError for a wrong address, token or file, and without the
-        extra.
+        """``tls`` are a broker's options, such as ``{"ssl_keystore_location": "console.pem"}``, for HTTPS.
+
+        Reads their files, and does no other I/O. Raises ConfigurationError for a wrong address, token or file, and
+        without the extra.
         """
         missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
         if missing:

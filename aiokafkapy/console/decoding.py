@@ -1,13 +1,14 @@
 """Shows bytes of records as readable text: JSON, text, hex, or by a schema of the registry. Pure, except for the
-registry. Owns the choice of a form, and the limits: longer text is cut, and marked. It must not know topics nor
-brokers.
+registry.
+
+Owns the choice of a form, and the limits: longer text is cut, and marked. It must not know topics nor brokers.
 
 Rules:
 
-- bytes never become markup or control characters: only printable text is shown as text, all else as hex; - ``auto`` is
-  the registry's form, if the bytes begin like those of its serializers and it knows the schema; else JSON, if it is an
-  object or a list; else text; else hex; - a form that does not fit the bytes is not an error: they are shown as hex,
-  with the reason.
+- bytes never become markup or control characters: only printable text is shown as text, all else as hex;
+- ``auto`` is the registry's form, if the bytes begin like those of its serializers and it knows the schema; else JSON,
+  if it is an object or a list; else text; else hex;
+- a form that does not fit the bytes is not an error: they are shown as hex, with the reason.
 """
 
 from __future__ import annotations

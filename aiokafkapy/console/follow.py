@@ -1,13 +1,15 @@
-"""Records for the page: followed live, or read from a position; filtered, decoded, and bounded. Owns the pace and the
-counts: each message of ``follow`` has only the newest rows, and tells the numbers of matching and omitted ones. It
-must not know HTTP.
+"""Records for the page: followed live, or read from a position; filtered, decoded, and bounded.
+
+Owns the pace and the counts: each message of ``follow`` has only the newest rows, and tells the numbers of matching
+and omitted ones. It must not know HTTP.
 
 Rules:
 
 - without a filter only the shown records are decoded; with one, up to ``MOST_EXAMINED`` per message: others are
-  counted as not examined, so a number on the page is never a guess; - a message waits for the reader: if the tab is
-  slow, the next one has newer records, and not more of them; - shown records that ``read_committed`` would not return
-  are marked; while a transaction is still open, a later message tells their outcome.
+  counted as not examined, so a number on the page is never a guess;
+- a message waits for the reader: if the tab is slow, the next one has newer records, and not more of them;
+- shown records that ``read_committed`` would not return are marked; while a transaction is still open, a later message
+  tells their outcome.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """``Guard``: decides which requests the console answers. Pure decisions about a request's headers; ``app`` asks it
-first. Owns the rules against foreign pages, which a browser on this machine may show at any time, and against other
-machines in the network:
+first.
+
+Owns the rules against foreign pages, which a browser on this machine may show at any time, and against other machines
+in the network:
 
 - the Host of a request must be ours: a foreign page may give its own name our address (DNS rebinding), and would then
   be same-origin. On loopback the names of loopback are allowed; elsewhere addresses, and the allowed names;

@@ -1,10 +1,11 @@
-"""Rates of growing totals, and the traffic of the last minutes, both bounded in memory. Pure: ``now`` is passed. Owns
-the meters and the history; knows no source. Kafka's counterpart is ``Rate`` of its metrics.
+"""Rates of growing totals, and the traffic of the last minutes, both bounded in memory. Pure: ``now`` is passed.
+
+Owns the meters and the history; knows no source. Kafka's counterpart is ``Rate`` of its metrics.
 
 Rules:
 
-- a falling total (a topic recreated, a broker restarted) starts again and gives no negative rate; - a meter without
-  updates is dropped, so memory is bounded by the number of topics.
+- a falling total (a topic recreated, a broker restarted) starts again and gives no negative rate;
+- a meter without updates is dropped, so memory is bounded by the number of topics.
 """
 
 from __future__ import annotations

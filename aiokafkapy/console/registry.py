@@ -1,11 +1,14 @@
 """Decodes records with a schema registry, for the console: Avro, Protobuf and JSON Schema, each by its own
-deserializer. Owns the choice of the deserializer by the schema's type, the conversion of its result to JSON, and the
-time that a page waits for a registry. ``integrations.schema_registry`` has the registry's client and the formats, and
-is imported with a registry. Rules, because a list of records must not wait for each of them, and any binary data may
-look like a schema's id:
+deserializer.
 
-- failures are cached: a missing id for a minute, a registry that is away as a whole for ``PAUSE``; - for new ids the
-  registry has ``MOST_WAITING`` seconds of each ``PAUSE``; known ids always work.
+Owns the choice of the deserializer by the schema's type, the conversion of its result to JSON, and the time that a
+page waits for a registry. ``integrations.schema_registry`` has the registry's client and the formats, and is imported
+with a registry.
+
+Rules, because a list of records must not wait for each of them, and any binary data may look like a schema's id:
+
+- failures are cached: a missing id for a minute, a registry that is away as a whole for ``PAUSE``;
+- for new ids the registry has ``MOST_WAITING`` seconds of each ``PAUSE``; known ids always work.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""``ShownBroker``: the part of a dev broker that the console knows and calls. ``DevBroker`` has it, and makes a
-console on request; so no module here imports ``DevBroker``.
+"""``ShownBroker``: the part of a dev broker that the console knows and calls.
+
+``DevBroker`` has it, and makes a console on request; so no module here imports ``DevBroker``.
 """
 
 from __future__ import annotations

@@ -87,8 +87,10 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """Records of one poll, and the number passed over unread because there were too many. ``note`` tells people which
-    partitions are not read, and why. ``unreadable`` counts further records that could not be decoded.
+    """Records of one poll, and the number passed over unread because there were too many.
+
+    ``note`` tells people which partitions are not read, and why. ``unreadable`` counts further records that could not
+    be decoded.
     """
 
     records: Sequence[ConsumedRecord]

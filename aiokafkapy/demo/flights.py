@@ -10,7 +10,8 @@ Rules:
   the local time of New York in year, month, day and sched_dep_time, without a time zone database;
 - flights come in the order of scheduled departure, as in 2013; the file has another order, with October after January;
 - its value is the line as JSON, numbers as numbers and NA as null, with ``row`` in front: the flight's place in that
-  order from 0, which identifies a record read back; - two runs make the same bytes.
+  order from 0, which identifies a record read back;
+- two runs make the same bytes.
 """
 
 from __future__ import annotations

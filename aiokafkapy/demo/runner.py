@@ -123,8 +123,9 @@ async def run_demo(options: DemoOptions, stop: StopSignal, progress: Progress) -
 
 
 async def run_pipeline_alone(options: DemoOptions, stop: StopSignal, progress: Progress) -> PipelineReport | None:
-    """The pipeline on the flights in the topic; a missing or empty topic is filled first. None if the user asked to
-    stop. Raises DemoError, PipelineError or DataFileMissingError.
+    """The pipeline on the flights in the topic; a missing or empty topic is filled first.
+
+    None if the user asked to stop. Raises DemoError, PipelineError or DataFileMissingError.
     """
     check_pipeline_packages()
     path = _data_file(options)

@@ -5,9 +5,9 @@ which it prints. It does not know the replay and the checks.
 
 Rules:
 
-- 200 means that the broker has the record: the answer comes after ``await producer.send()``; - for a record that the
-  broker refused, or did not acknowledge in time, the answer is 503 with the reason, and says whether the outcome is
-  unknown;
+- 200 means that the broker has the record: the answer comes after ``await producer.send()``;
+- for a record that the broker refused, or did not acknowledge in time, the answer is 503 with the reason, and says
+  whether the outcome is unknown;
 - the process ends on SIGTERM after the requests in flight were answered, and at once when its stdin ends, which means
   that its parent has gone.
 """

@@ -68,9 +68,10 @@ class RequestHeadersMiddleware:
 
 
 class DeadlineMiddleware:
-    """Wraps an ASGI application: each HTTP request is served in a ``deadline(seconds)``. ``header`` names a request
-    header with milliseconds, from a proxy or a client, that shortens the time of its request; a value that is not a
-    whole number is ignored.
+    """Wraps an ASGI application: each HTTP request is served in a ``deadline(seconds)``.
+
+    ``header`` names a request header with milliseconds, from a proxy or a client, that shortens the time of its
+    request; a value that is not a whole number is ignored.
     """
 
     def __init__(self, app: Any, seconds: float, *, header: str | None = None) -> None:

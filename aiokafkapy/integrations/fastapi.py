@@ -8,8 +8,9 @@
         return (await producer.send("orders", order.model_dump_json().encode())).offset
 
 With serializers, the dependency names their types, for editors and type checkers: ``ProducerDep[str, Order]`` is a
-producer with keys of ``str`` and values of ``Order``; without brackets any type goes. The application's own lifespan
-encloses this one:
+producer with keys of ``str`` and values of ``Order``; without brackets any type goes.
+
+The application's own lifespan encloses this one:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -100,8 +101,10 @@ def kafka_lifespan(
 
 
 async def get_producer(connection: HTTPConnection) -> KafkaProducer[Any, Any]:
-    """The application's producer, for requests and web sockets. It is a coroutine function, though it does not wait:
-    FastAPI calls any other function in a thread, for every request.
+    """The application's producer, for requests and web sockets.
+
+    It is a coroutine function, though it does not wait: FastAPI calls any other function in a thread, for every
+    request.
     """
     producer = getattr(connection.app.state, "kafka_producer", None)
     if not isinstance(producer, KafkaProducer):

@@ -103,9 +103,11 @@ class UndeliveredRecords:
 
     async def write(self) -> int:
         """Write the records that failed since ``begin_closing``; call it when the producer is closed. Returns their
-        number. Raises OSError if the file cannot be written. A record whose serializer fails is neither written nor
-        counted. If it is cancelled, it writes the records at hand without waiting before it raises CancelledError; an
-        OSError meanwhile is the CancelledError's cause.
+        number.
+
+        Raises OSError if the file cannot be written. A record whose serializer fails is neither written nor counted.
+        If it is cancelled, it writes the records at hand without waiting before it raises CancelledError; an OSError
+        meanwhile is the CancelledError's cause.
         """
         cancelled = None
         try:

@@ -1,6 +1,7 @@
-"""``raise_soon``: ends a program at the request of an application's code in the middle of a client's work. Raised
-there, KeyboardInterrupt or SystemExit would leave the work half done, and a program that goes on, as an interactive
-one does, would wait for it forever. Kafka has no counterpart: in Java an exception ends one thread.
+"""``raise_soon``: ends a program at the request of an application's code in the middle of a client's work.
+
+Raised there, KeyboardInterrupt or SystemExit would leave the work half done, and a program that goes on, as an
+interactive one does, would wait for it forever. Kafka has no counterpart: in Java an exception ends one thread.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ Rules:
 
 - the log goes to stderr; stdout is the program's result;
 - ``console`` is coloured on a terminal (unless ``NO_COLOR`` is set) and plain elsewhere, ``json`` is one object per
-  line; - the level applies to our events; of every other library warnings and errors are shown, in the same form; -
-  structlog is imported when it is used, so that a program that does not log need not wait for it
+  line;
+- the level applies to our events; of every other library warnings and errors are shown, in the same form;
+- structlog is imported when it is used, so that a program that does not log need not wait for it
   (``cli.late_logging``).
 """
 

@@ -1,9 +1,10 @@
 """The structlog logger of an event, and the format of events if the application did not configure structlog.
 
 Owns our processors: the level of the standard logger, the bound context, the variables of ``structlog.contextvars``,
-secrets hidden, one line of text. It does not know handlers, which are the application's. Rule: an event is one line:
-``event key=value …``, with quotes around values with spaces. Line breaks are escaped, as are a terminal's control
-characters: a value may come from a peer.
+secrets hidden, one line of text. It does not know handlers, which are the application's.
+
+Rule: an event is one line: ``event key=value …``, with quotes around values with spaces. Line breaks are escaped, as
+are a terminal's control characters: a value may come from a peer.
 """
 
 from __future__ import annotations

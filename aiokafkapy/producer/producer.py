@@ -406,6 +406,7 @@ class KafkaProducer(RecordSender[K, V]):
 
     def purge(self, topic: str | None = None, partition: int | None = None, *, in_flight: bool = False) -> int:
         """Give up the records that were never sent, of all topics, of one, or of one partition; returns their number.
+
         They fail with PurgedError, and so do records that wait to be accepted. With ``partition``, waiting records
         that have no partition yet are kept. ``in_flight`` also gives up records in flight, whose outcome is unknown. A
         transaction can then only be aborted. Raises InvalidTopicError for a wrong name, and ValueError for

@@ -58,8 +58,9 @@ class ProducerMetadata(Metadata):
         self._unknown_since: dict[str, float] = {}
 
     def add(self, topic: str, now: float) -> None:
-        """Use ``topic``: keep it from now on, and request it at once if it is not in use yet. Raises InvalidTopicError
-        for a name that no broker takes, so that it never shares a request with others.
+        """Use ``topic``: keep it from now on, and request it at once if it is not in use yet.
+
+        Raises InvalidTopicError for a name that no broker takes, so that it never shares a request with others.
         """
         if topic not in self._expiry_by_topic:
             check_topic_name(topic)

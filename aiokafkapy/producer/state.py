@@ -1,6 +1,7 @@
-"""The states of a producer, as a table, the life of one producer through them, and the error of a call in each. It
-knows nothing of the parts. Java's ``KafkaProducer`` has only the state "closed": it has no event loop, and a JVM does
-not fork.
+"""The states of a producer, as a table, the life of one producer through them, and the error of a call in each.
+
+It knows nothing of the parts. Java's ``KafkaProducer`` has only the state "closed": it has no event loop, and a JVM
+does not fork.
 
 Rule: NEW comes back after a ``start()`` that failed; CLOSED and FORKED are final. CRASHED is not in the table: it is
 the name of RUNNING once the Sender has died.

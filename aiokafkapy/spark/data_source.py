@@ -32,8 +32,9 @@ T = TypeVar("T")
 
 
 def source_schema(include_headers: bool = False) -> StructType:
-    """The columns of Spark's own connector (``KafkaRecordToRowConverter.kafkaSchema``); headers come behind them. It
-    is not DDL, in which ``spark.sql.timestampType`` decides the meaning of ``timestamp``.
+    """The columns of Spark's own connector (``KafkaRecordToRowConverter.kafkaSchema``); headers come behind them.
+
+    It is not DDL, in which ``spark.sql.timestampType`` decides the meaning of ``timestamp``.
     """
     from pyspark.sql import types
 

@@ -209,8 +209,9 @@ def kafka_properties(options: Mapping[str, str], refused: Mapping[str, str] | No
 
 def used_properties(config: type[ClientConfig], properties: Mapping[str, str]) -> dict[str, str]:
     """The properties that ``config`` has. The others are options of Kafka without a meaning here, also those of TLS
-    and SASL if ``security.protocol`` asks for neither. Raises OptionError for a name that Kafka does not have, and for
-    a value that ``config`` refuses.
+    and SASL if ``security.protocol`` asks for neither.
+
+    Raises OptionError for a name that Kafka does not have, and for a value that ``config`` refuses.
     """
     known = [name.replace("_", ".") for name in (*config.model_fields, *SECURITY_NAMES)]
     without_meaning = _without_meaning(properties.get("security.protocol", "PLAINTEXT"))

@@ -3,8 +3,9 @@ it.
 
 Owns the contents: this package as installed, compiled core included, and the libraries that it needs. PySpark, PyArrow
 and their dependencies must be on the executors, as any Spark job with Python needs them. Spark's own way for whole
-environments is "Python Package Management" in its manual; this does the same for one package. Rule: an archive is for
-executors with this platform and this version of Python: it has compiled code.
+environments is "Python Package Management" in its manual; this does the same for one package.
+
+Rule: an archive is for executors with this platform and this version of Python: it has compiled code.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""``assert_produced``: checks whether a record was produced, and if not, shows the nearest ones. Owns the matching of
-records, and the message with the nearest ones. It knows a ``DevBroker`` and a ``MockProducer`` by their ``records``,
-and any other object that has it.
+"""``assert_produced``: checks whether a record was produced, and if not, shows the nearest ones.
+
+Owns the matching of records, and the message with the nearest ones. It knows a ``DevBroker`` and a ``MockProducer`` by
+their ``records``, and any other object that has it.
 
 Rule: a part that is not given may be anything; the nearest record has the most matching parts, and then the most
 similar bytes.

@@ -1,4 +1,5 @@
 """The check of ``times``, the number of times that an armed fault of a ``FaultProxy`` or a ``SchemaRegistry`` happens.
+
 Pure: it knows neither of them.
 """
 

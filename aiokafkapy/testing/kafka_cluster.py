@@ -1,6 +1,7 @@
-"""``KafkaCluster``: the cluster that ``pytest --kafka=`` chose for a test. Owns the common part of all kinds:
-addresses, topics with unique names, records read back. The cluster is a dev broker, one in memory, one behind a
-``FaultProxy``, or a Kafka that already runs. It must not know pytest.
+"""``KafkaCluster``: the cluster that ``pytest --kafka=`` chose for a test.
+
+Owns the common part of all kinds: addresses, topics with unique names, records read back. The cluster is a dev broker,
+one in memory, one behind a ``FaultProxy``, or a Kafka that already runs. It must not know pytest.
 
 Rules:
 

@@ -8,8 +8,8 @@ Rules:
 
 - bytes arrive in the next turn of the loop, in order, whole, and with the same back-pressure as a socket's;
 - it belongs to the loop while the block lasts: listeners and clients that begin in it are in memory, all others are
-  not affected. Clients of other libraries, ``BlockingProducer`` and ``FaultProxy``, need a port and do not reach it; -
-  no socket is made, and no file descriptor used.
+  not affected. Clients of other libraries, ``BlockingProducer`` and ``FaultProxy``, need a port and do not reach it;
+- no socket is made, and no file descriptor used.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""TLS of the servers for tests: of a proxy, on each of its two sides, and of a replay. Owns the contexts made of
-options, and the handshake of one connection, which ``TlsTransport`` carries out. It knows neither frames nor
-recordings. asyncio's own TLS would suffice, but uvloop's handshakes cannot be given up.
+"""TLS of the servers for tests: of a proxy, on each of its two sides, and of a replay.
+
+Owns the contexts made of options, and the handshake of one connection, which ``TlsTransport`` carries out. It knows
+neither frames nor recordings. asyncio's own TLS would suffice, but uvloop's handshakes cannot be given up.
 
 Rule: after a handshake that failed, or was given up, its connection is never made, and its socket is not used.
 """

@@ -34,9 +34,11 @@ _OWN: Final = ("id", "source", "specversion", "type", "time", "subject", "datasc
 
 
 class CloudEvents(Generic[M]):
-    """The form of a topic's records as CloudEvents. ``source`` is the sender's URI. ``type`` is text or a function of
-    the value; without it, it is the name of the value's class. ``id`` is a new UUID unless a function gives one,
-    ``time`` the time of the call; a function may give None for no time. ``extensions`` gives further attributes.
+    """The form of a topic's records as CloudEvents.
+
+    ``source`` is the sender's URI. ``type`` is text or a function of the value; without it, it is the name of the
+    value's class. ``id`` is a new UUID unless a function gives one, ``time`` the time of the call; a function may give
+    None for no time. ``extensions`` gives further attributes.
     """
 
     def __init__(
@@ -121,8 +123,9 @@ def from_cloud_event(
     value: bytes | None, headers: Iterable[tuple[str, bytes | None]]
 ) -> tuple[JsonObject, bytes] | None:
     """The attributes and the data of a record that is a CloudEvent, in either mode; None for another record. Without a
-    value only a record in binary mode is an event, without data. Raises ValueError for a structured event that cannot
-    be read.
+    value only a record in binary mode is an event, without data.
+
+    Raises ValueError for a structured event that cannot be read.
     """
     pairs = {name.lower(): one for name, one in headers if one is not None}
     content_type = pairs.get("content-type", b"").decode(errors="replace")
@@ -155,8 +158,9 @@ def _structured(value: bytes) -> tuple[JsonObject, bytes]:
 
 
 def _member(text: str, wanted: str) -> str:
-    """A member's value in the text of a JSON object, unchanged; null without one. The text was read before. The value
-    that was read may differ: a number with many digits would change.
+    """A member's value in the text of a JSON object, unchanged; null without one. The text was read before.
+
+    The value that was read may differ: a number with many digits would change.
     """
     read = json.JSONDecoder().raw_decode
     found = "null"

@@ -1,6 +1,7 @@
-"""Dead letters: records that are refused for good go to another topic, with the reason in their headers. Owns the
-choice of lasting errors, and the bound of dead letters under way; ``letter_form`` has their content. It stands around
-a producer's calls and needs nothing inside it. Kafka's counterparts are Connect's
+"""Dead letters: records that are refused for good go to another topic, with the reason in their headers.
+
+Owns the choice of lasting errors, and the bound of dead letters under way; ``letter_form`` has their content. It
+stands around a producer's calls and needs nothing inside it. Kafka's counterparts are Connect's
 ``errors.deadletterqueue.topic.name`` and Streams' dead-letter queue (KIP-1034); its producer has no counterpart.
 
 Rules:
@@ -72,8 +73,10 @@ Hidden: TypeAlias = Callable[[ProducerRecord], ProducerRecord]
 
 def is_permanent(error: BaseException) -> bool:
     """True if the same record would be refused again: by a serializer, for its size or content, or for its topic's
-    rights. False for errors that end with a registry's or a broker's recovery, for errors of the producer and not of
-    the record, and for a record that may have been written.
+    rights.
+
+    False for errors that end with a registry's or a broker's recovery, for errors of the producer and not of the
+    record, and for a record that may have been written.
     """
     if isinstance(error, SerializationError):
         return _is_of_data(error.__cause__)

@@ -1,5 +1,6 @@
-"""The JSON form of a typed topic's values: by pydantic, or by msgspec if the type is made of its structs. Owns the
-choice of the library for a type. It knows no topic and no record. Kafka has no counterpart.
+"""The JSON form of a typed topic's values: by pydantic, or by msgspec if the type is made of its structs.
+
+Owns the choice of the library for a type. It knows no topic and no record. Kafka has no counterpart.
 
 Rules:
 
@@ -82,6 +83,7 @@ def _msgspec_form(model: object) -> JsonForm:
 
 def _check_nulls(data: bytes, plain: object) -> None:
     """Raise ValueError if the JSON, which was made of ``plain``, has a null for a number that JSON cannot have.
+
     Written from ``plain``, such a number is a separate word, and everything else is the same.
     """
     written = to_json(plain, inf_nan_mode="constants")

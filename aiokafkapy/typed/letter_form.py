@@ -1,4 +1,5 @@
 """The content of a dead letter: the record's key, value and headers as bytes, and headers that say why it was refused.
+
 Owns the conversion of any data to bytes, and the omissions. It knows no producer and sends nothing. Connect's
 counterparts are the headers ``__connect.errors.…``.
 

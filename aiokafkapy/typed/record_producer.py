@@ -30,8 +30,11 @@ class RecordOptions(TypedDict, total=False):
 
 
 class RecordProducer(Protocol):
-    """Takes records, one per call or many. The CancelledError of a call has ``deliveries``: those of its records that
-    still go on. The options are written out: for pyright a producer without ``**options`` would not fit ``**options:
+    """Takes records, one per call or many.
+
+    The CancelledError of a call has ``deliveries``: those of its records that still go on.
+
+    The options are written out: for pyright a producer without ``**options`` would not fit ``**options:
     Unpack[RecordOptions]``, since a TypedDict may have more keys.
     """
 

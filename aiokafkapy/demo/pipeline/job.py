@@ -9,9 +9,9 @@ Rules:
 
 - the batch results are written by the batch sink; the rolling one is a stream to the streaming sink, and a second
   stream takes it from its topic to Parquet;
-- results are read back, as committed, from the ends of their topics before the run: a topic may have existed; - every
-  sink has ``exactlyOnce``: a repeated task writes no row twice. A row that still occurs twice is counted, and fails a
-  check.
+- results are read back, as committed, from the ends of their topics before the run: a topic may have existed;
+- every sink has ``exactlyOnce``: a repeated task writes no row twice. A row that still occurs twice is counted, and
+  fails a check.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""A picture for each result, as PNG. Owns the drawing of a result. Results are drawn as read back from Kafka, not as
-computed on the way.
+"""A picture for each result, as PNG.
+
+Owns the drawing of a result. Results are drawn as read back from Kafka, not as computed on the way.
 """
 
 from __future__ import annotations

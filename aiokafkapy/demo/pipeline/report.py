@@ -1,4 +1,7 @@
-"""``PipelineReport``: the pipeline's work and findings, in numbers and words. The page and the CLI show them."""
+"""``PipelineReport``: the pipeline's work and findings, in numbers and words.
+
+The page and the CLI show them.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""The results of the pipeline: the name, the columns, and Spark's computation of each. Owns the definitions;
-``expected`` has the same in pandas. It knows neither the source of flights nor the destination of results.
+"""The results of the pipeline: the name, the columns, and Spark's computation of each.
+
+Owns the definitions; ``expected`` has the same in pandas. It knows neither the source of flights nor the destination
+of results.
 
 Rules:
 

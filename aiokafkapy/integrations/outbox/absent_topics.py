@@ -1,4 +1,5 @@
 """``AbsentTopics``: looks up topics for which a producer had no metadata or too few partitions, beside its batches.
+
 Owns one request for each such topic. Without it every further attempt to send would wait for ``max_block_ms``, and no
 row of any topic would be published meanwhile.
 

@@ -1,6 +1,7 @@
-"""Lanes and shards: the rows of a lane keep their order, and one relay publishes a shard. Pure. Kafka, whose order is
-that of a partition, has no counterpart: a lane is decided before the partition is known, and stays when the number of
-partitions changes.
+"""Lanes and shards: the rows of a lane keep their order, and one relay publishes a shard.
+
+Pure. Kafka, whose order is that of a partition, has no counterpart: a lane is decided before the partition is known,
+and stays when the number of partitions changes.
 
 Rules: the same topic and key have the same lane in every process and version; two lanes may share a number, which
 costs parallelism but keeps the order. With a partition named in the row the lane is that partition, for every key.

@@ -1,5 +1,6 @@
-"""``MarkerTopic``: makes the compacted topic of the markers if it is missing, and reads it to its end. Owns its
-readers for the time of one look. ``markers`` has the content of a marker.
+"""``MarkerTopic``: makes the compacted topic of the markers if it is missing, and reads it to its end.
+
+Owns its readers for the time of one look. ``markers`` has the content of a marker.
 
 Rules: ``find`` returns markers that were committed before it was called. It reads committed records up to the end of
 the log, and so waits for transactions that are just being committed there, also of other shards; not much longer than
@@ -40,8 +41,9 @@ class MarkerTopic:
         self._is_checked = False
 
     async def find(self, keys: Collection[bytes]) -> dict[bytes, Mapping[int, UUID]]:
-        """The last committed marker of each of these keys that has one. Raises KafkaError if the topic cannot be read
-        to its end, and ConfigurationError if it deletes records.
+        """The last committed marker of each of these keys that has one.
+
+        Raises KafkaError if the topic cannot be read to its end, and ConfigurationError if it deletes records.
         """
         partitions = [TopicPartition(self.topic, each.partition) for each in (await self._described()).partitions]
         async with PartitionReader(config=self._ends) as reader:

@@ -1,6 +1,7 @@
-"""``OutboxRelay``: publishes the rows of an outbox, as a task of the service or as a separate process. Owns the loop
-(take shards, read a batch, publish it, mark it), its back-off, its end, and its statistics. ``database`` has the
-database, ``publisher`` has Kafka, and ``holds`` the times of further attempts.
+"""``OutboxRelay``: publishes the rows of an outbox, as a task of the service or as a separate process.
+
+Owns the loop (take shards, read a batch, publish it, mark it), its back-off, its end, and its statistics. ``database``
+has the database, ``publisher`` has Kafka, and ``holds`` the times of further attempts.
 
 Rules:
 

@@ -1,5 +1,6 @@
-"""An Avro schema for a pydantic model or a dataclass, and the conversion of its values there and back. Owns the table
-of types below, and knows no registry. Confluent has no counterpart in Python.
+"""An Avro schema for a pydantic model or a dataclass, and the conversion of its values there and back.
+
+Owns the table of types below, and knows no registry. Confluent has no counterpart in Python.
 
 =============================================  =====================================================
 Python                                         Avro
@@ -260,8 +261,9 @@ class _Deriver:
 
 
 class _Branches:
-    """Tells fastavro which record of a union a model's instance is, and pydantic which model a record is. Both would
-    guess by the fields, which two models may share.
+    """Tells fastavro which record of a union a model's instance is, and pydantic which model a record is.
+
+    Both would guess by the fields, which two models may share.
     """
 
     def __init__(self, chosen: Mapping[type, str]) -> None:

@@ -1,6 +1,7 @@
-"""``SchemaRegistryClient``: schemas by id and subject, cached, each requested once. Owns the calls of the REST API
-that producers and readers need, and the caches: however many records wait for a schema, there is one request for it.
-Knows no format of data. Confluent's counterpart has the same name.
+"""``SchemaRegistryClient``: schemas by id and subject, cached, each requested once.
+
+Owns the calls of the REST API that producers and readers need, and the caches: however many records wait for a schema,
+there is one request for it. Knows no format of data. Confluent's counterpart has the same name.
 
 Rules:
 
@@ -89,8 +90,9 @@ class SchemaRegistryClient:
     # schemas
 
     async def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
-        """Register a schema under a subject; a registered one keeps its id. Raises IncompatibleSchemaError with the
-        fields that break the subject's compatibility, and InvalidSchemaError.
+        """Register a schema under a subject; a registered one keeps its id.
+
+        Raises IncompatibleSchemaError with the fields that break the subject's compatibility, and InvalidSchemaError.
         """
         return await self._identified("register", subject, schema, normalize=normalize)
 
@@ -206,7 +208,9 @@ class SchemaRegistryClient:
 
     async def ask(self, method: str, path: str, doing: str, **about: Unpack[About]) -> JsonValue:
         """The JSON of an answer to any question of the REST API; ``doing`` describes it in words. The answer is not
-        cached. Each call makes a separate request, which ``close()`` ends too. Raises SchemaRegistryError.
+        cached.
+
+        Each call makes a separate request, which ``close()`` ends too. Raises SchemaRegistryError.
         """
         return await self._flights.once(object(), lambda: self._ask(method, path, doing, **about))
 

@@ -24,8 +24,9 @@ from ..http_headers import HEADER_NAME
 __all__ = ["RegistryConfig", "RegistryOptions", "TokenProvider", "make_config"]
 
 TokenProvider: TypeAlias = Callable[[], str | Awaitable[str]]
-"""Gives the bearer token of a request; called for each request, so it should cache a valid token. It has
-``request_timeout_ms``. After an OSError or TimeoutError it is called again.
+"""Gives the bearer token of a request; called for each request, so it should cache a valid token.
+
+It has ``request_timeout_ms``. After an OSError or TimeoutError it is called again.
 """
 
 _USER_INFO: Final = "basic_auth_user_info"

@@ -97,8 +97,9 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """The rules of a schema: for its data, for their bytes, and for migrations between versions. ``enable_at`` names
-    the place where they run; they run here if it is None, ``ALL`` or ``CLIENT``.
+    """The rules of a schema: for its data, for their bytes, and for migrations between versions.
+
+    ``enable_at`` names the place where they run; they run here if it is None, ``ALL`` or ``CLIENT``.
     """
 
     domain_rules: tuple[Rule, ...] = ()

@@ -1,7 +1,9 @@
 """The schemas that a schema refers to, for every format.
 
-Owns the order in which they are read, and the limit of their number. Knows no format. Rule: each reference is read
-once, after the references of its own schema, so that a format finds all that it needs in earlier ones.
+Owns the order in which they are read, and the limit of their number. Knows no format.
+
+Rule: each reference is read once, after the references of its own schema, so that a format finds all that it needs in
+earlier ones.
 """
 
 from __future__ import annotations

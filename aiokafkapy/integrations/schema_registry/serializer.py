@@ -86,10 +86,12 @@ class _Place(NamedTuple):
 
 
 class RegistrySerializer(ABC, Generic[T_contra]):
-    """Turns data into bytes that name their schema. ``is_key`` is for the producer's ``key_serializer``.
-    ``use_latest_version`` writes by the subject's newest schema in place of the serializer's own.
-    ``schema_id_in="headers"`` puts the schema's GUID into a header and leaves the data unchanged; the registry must
-    tell GUIDs. ``rules`` runs the rules of data contracts, ``ignore_rules`` ignores them.
+    """Turns data into bytes that name their schema.
+
+    ``is_key`` is for the producer's ``key_serializer``. ``use_latest_version`` writes by the subject's newest schema
+    in place of the serializer's own. ``schema_id_in="headers"`` puts the schema's GUID into a header and leaves the
+    data unchanged; the registry must tell GUIDs. ``rules`` runs the rules of data contracts, ``ignore_rules`` ignores
+    them.
     """
 
     wants_topic: bool = True

@@ -1,5 +1,6 @@
-"""The subject under which a schema is registered: Confluent's three strategies, and the form of a user's strategy. A
-strategy takes the topic, a flag for the key's schema, and the name of the record's type; it returns the subject.
+"""The subject under which a schema is registered: Confluent's three strategies, and the form of a user's strategy.
+
+A strategy takes the topic, a flag for the key's schema, and the name of the record's type; it returns the subject.
 Confluent's counterparts are ``TopicNameStrategy``, ``RecordNameStrategy`` and ``TopicRecordNameStrategy``.
 """
 

@@ -1,6 +1,7 @@
-"""Sends questions to a schema registry over HTTP. Owns the choice of the URL, attempts, time-outs, back-off, failover
-and credentials; knows neither subjects nor schemas, which the text of a ``Question`` names. Thin I/O over httpx.
-Confluent's counterpart is ``RestService``.
+"""Sends questions to a schema registry over HTTP.
+
+Owns the choice of the URL, attempts, time-outs, back-off, failover and credentials; knows neither subjects nor
+schemas, which the text of a ``Question`` names. Thin I/O over httpx. Confluent's counterpart is ``RestService``.
 
 Rules:
 

@@ -141,8 +141,10 @@ class ReadyBatches:
         self.timer: PhaseTimer | None = None
 
     def ready(self, cluster: Cluster, now: float, in_flight: dict[int, int], is_hurried: bool) -> ReadyCheckResult:
-        """The nodes that can be sent batches now; ``in_flight`` has the nodes with Produce requests. ``is_hurried``:
-        nothing lingers. Batches that are ready but too large to compress here go to the sealer's threads.
+        """The nodes that can be sent batches now; ``in_flight`` has the nodes with Produce requests.
+
+        ``is_hurried``: nothing lingers. Batches that are ready but too large to compress here go to the sealer's
+        threads.
         """
         ready_nodes: set[int] = set()
         gathering: Set[int] = NOBODY

@@ -41,8 +41,9 @@ def raise_all(outcomes: Outcomes) -> None:
 
     They are the results of ``send_many`` and ``send_arrow`` with ``return_exceptions=True``, those of
     ``asyncio.gather``, or deliveries that are done. Each error has a note with its place among them, counted from 0,
-    its kind (retriable, abortable, fatal, or with an unknown outcome), and its remedy. Raises
-    ``asyncio.InvalidStateError`` for a delivery without an outcome, and a BaseExceptionGroup if an error is a
+    its kind (retriable, abortable, fatal, or with an unknown outcome), and its remedy.
+
+    Raises ``asyncio.InvalidStateError`` for a delivery without an outcome, and a BaseExceptionGroup if an error is a
     CancelledError, for example.
     """
     if isinstance(outcomes, TableOutcome):

@@ -20,8 +20,9 @@ _NOTHING: Final = -1  # each of these is a C number when compiled
 
 
 class SequencedBatch:
-    """The sequenced part of a batch. ``order`` is its place among all batches of the partition. No field is an object:
-    compiled, that would make the cyclic collector see every batch.
+    """The sequenced part of a batch. ``order`` is its place among all batches of the partition.
+
+    No field is an object: compiled, that would make the cyclic collector see every batch.
     """
 
     __slots__ = (

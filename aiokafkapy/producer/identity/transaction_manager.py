@@ -319,8 +319,9 @@ class TransactionManager:
             self.request_epoch_bump(batch.place())
 
     def mark_sequence_unresolved(self, batch: SequencedBatch) -> None:
-        """``batch`` expired and may or may not be on the broker: drain no new batch until that is settled. In a
-        transaction this is never settled: it can only be aborted, and the next one has another epoch.
+        """``batch`` expired and may or may not be on the broker: drain no new batch until that is settled.
+
+        In a transaction this is never settled: it can only be aborted, and the next one has another epoch.
         """
         if self.transaction is not None:
             return

@@ -1,6 +1,7 @@
-"""Chooses a record's partition: by its key, by a user's partitioner, or the sticky one. Owns the choice for records
-without a partition. ``None`` leaves it to the accumulator's ``BuiltInPartitioner``. Kafka's counterparts are
-``Partitioner`` and ``RoundRobinPartitioner``.
+"""Chooses a record's partition: by its key, by a user's partitioner, or the sticky one.
+
+Owns the choice for records without a partition. ``None`` leaves it to the accumulator's ``BuiltInPartitioner``.
+Kafka's counterparts are ``Partitioner`` and ``RoundRobinPartitioner``.
 
 Rules:
 

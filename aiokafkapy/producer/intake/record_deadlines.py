@@ -1,7 +1,8 @@
-"""``RecordDeadlines``: records with a time of their own: ``delivery_timeout_ms`` or ``deadline()``. Owns the list of
-these records, the time at which the next one is overdue, and the deadline that encloses a call; ``timed_calls`` has
-the calls. It knows neither batches nor queues: overdue records are handed on together. Kafka has one
-``delivery.timeout.ms`` for all records; franz-go's records may have a ``context`` with a deadline.
+"""``RecordDeadlines``: records with a time of their own: ``delivery_timeout_ms`` or ``deadline()``.
+
+Owns the list of these records, the time at which the next one is overdue, and the deadline that encloses a call;
+``timed_calls`` has the calls. It knows neither batches nor queues: overdue records are handed on together. Kafka has
+one ``delivery.timeout.ms`` for all records; franz-go's records may have a ``context`` with a deadline.
 
 Rules:
 

@@ -1,9 +1,11 @@
 """Calls with only a topic and a value, in the shortest way.
 
 - ``shorten(enqueue, finish, yield_after, send_nowait, admitted_at_once, accept)``: let the calls take the short way;
-``accept`` is that of ``send``. Interpreted, it does nothing: Python's own coroutines cost less than anything written
-in Python. The compiled twin, ``short_calls.pyx``, saves the search for arguments by name and the objects of a compiled
-coroutine. Java has no counterpart.
+  ``accept`` is that of ``send``.
+
+Interpreted, it does nothing: Python's own coroutines cost less than anything written in Python. The compiled twin,
+``short_calls.pyx``, saves the search for arguments by name and the objects of a compiled coroutine. Java has no
+counterpart.
 """
 
 from __future__ import annotations

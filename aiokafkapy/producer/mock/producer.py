@@ -1,5 +1,6 @@
-"""``MockProducer``: the face. It is a ``KafkaProducer``, so that code which takes one takes it. Owns the calls for
-tests beside the producer's own, which ``MockRuntime`` serves.
+"""``MockProducer``: the face. It is a ``KafkaProducer``, so that code which takes one takes it.
+
+Owns the calls for tests beside the producer's own, which ``MockRuntime`` serves.
 
 Rules:
 

@@ -1,6 +1,7 @@
-"""The events of batches, for observers, and the times in a delivered record's metadata. The Sender's side reports each
-batch that is about to have its outcome; there is one function for each outcome. Knows neither requests nor answers.
-Java has no counterpart; its sensors are fed from ``Sender`` itself.
+"""The events of batches, for observers, and the times in a delivered record's metadata.
+
+The Sender's side reports each batch that is about to have its outcome; there is one function for each outcome. Knows
+neither requests nor answers. Java has no counterpart; its sensors are fed from ``Sender`` itself.
 
 Rules: called before the batch has its outcome, once for each; nothing raises, not even for an observer that does.
 """

@@ -1,6 +1,7 @@
-"""``StrictOptions``: the base of classes of options that are the value of one option. Owns the checks of such options,
-and their reading from a mapping or JSON; the classes have the options. Kafka's producer has no counterpart: its
-options are flat.
+"""``StrictOptions``: the base of classes of options that are the value of one option.
+
+Owns the checks of such options, and their reading from a mapping or JSON; the classes have the options. Kafka's
+producer has no counterpart: its options are flat.
 """
 
 from __future__ import annotations

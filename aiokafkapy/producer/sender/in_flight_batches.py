@@ -209,8 +209,9 @@ class InFlightBatches:
         in_flight: bool,
     ) -> int:
         """Fail the batches of these partitions that were never sent, and with ``in_flight`` all others too; returns
-        the number of records. As with expiry, a batch that was sent leaves no gap: its sequence counts as unresolved
-        until that is settled.
+        the number of records.
+
+        As with expiry, a batch that was sent leaves no gap: its sequence counts as unresolved until that is settled.
         """
         count = 0
         for batch in self._accumulator.take_queued(is_meant, also_sent=in_flight):

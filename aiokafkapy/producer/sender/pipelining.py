@@ -1,7 +1,9 @@
-"""``Pipelining``: the limit of Produce requests per node, with ``max_in_flight_requests_per_connection="auto"``. Owns
-the decision, from the times of answers. It knows no requests, no connections and no clock: it gets the answers, with
-``now``. Java has a fixed number. TCP Vegas is the model: with ``window`` requests in flight, each taking ``least``
-times as long as it would alone, ``window * (1 - 1 / least)`` of them wait in a queue, and the rest fill the path.
+"""``Pipelining``: the limit of Produce requests per node, with ``max_in_flight_requests_per_connection="auto"``.
+
+Owns the decision, from the times of answers. It knows no requests, no connections and no clock: it gets the answers,
+with ``now``. Java has a fixed number. TCP Vegas is the model: with ``window`` requests in flight, each taking
+``least`` times as long as it would alone, ``window * (1 - 1 / least)`` of them wait in a queue, and the rest fill the
+path.
 
 Rules:
 

@@ -1,7 +1,8 @@
-"""``ProduceRequests``: makes Produce requests of ready batches, and the batches' outcomes of the answers. Owns the
-number of Produce requests of each node. The accumulator chooses the batches, ``in_flight_batches`` interprets the
-answers, and the network client has the bytes. It reads the clock only when an answer comes. In Java this is the half
-of ``Sender`` around ``sendProducerData``, ``sendProduceRequest`` and ``handleProduceResponse``.
+"""``ProduceRequests``: makes Produce requests of ready batches, and the batches' outcomes of the answers.
+
+Owns the number of Produce requests of each node. The accumulator chooses the batches, ``in_flight_batches`` interprets
+the answers, and the network client has the bytes. It reads the clock only when an answer comes. In Java this is the
+half of ``Sender`` around ``sendProducerData``, ``sendProduceRequest`` and ``handleProduceResponse``.
 
 Rules:
 

@@ -101,8 +101,9 @@ class SpoolFiles:
     # life
 
     def open(self) -> Recovered:
-        """Lock the folder, making it if it is missing, and read its state. Raises SpoolError if another process has
-        it, if it cannot be used, or if it has a file of another format.
+        """Lock the folder, making it if it is missing, and read its state.
+
+        Raises SpoolError if another process has it, if it cannot be used, or if it has a file of another format.
         """
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -144,6 +145,7 @@ class SpoolFiles:
 
     def append(self, frames: Sequence[bytes], first: int, last: int) -> None:
         """Add frames with these sequences. They are in the file when this returns, and on disk too with ``always``.
+
         Raises OSError; the file then has none of them.
         """
         data = b"".join(frames)

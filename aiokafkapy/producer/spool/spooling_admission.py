@@ -1,5 +1,7 @@
-"""``SpoolingAdmission``: an ``Admission`` with a spool for the records that it cannot admit. Owns the choice between
-the accumulator and the spool. It knows neither files nor the sending of spooled records. Kafka has no counterpart.
+"""``SpoolingAdmission``: an ``Admission`` with a spool for the records that it cannot admit.
+
+Owns the choice between the accumulator and the spool. It knows neither files nor the sending of spooled records. Kafka
+has no counterpart.
 
 Rules:
 

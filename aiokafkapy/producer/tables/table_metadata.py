@@ -1,5 +1,7 @@
-"""``TableMetadata``, the result of ``send_arrow``: the places of a table's rows. Owns the view only: a single row is
-looked up in ``RowPlaces`` when it is read. Kafka's counterpart is ``RecordMetadata``, one for each row.
+"""``TableMetadata``, the result of ``send_arrow``: the places of a table's rows.
+
+Owns the view only: a single row is looked up in ``RowPlaces`` when it is read. Kafka's counterpart is
+``RecordMetadata``, one for each row.
 
 Rule: an offset of -1 means that no broker told it, as in ``RecordMetadata``.
 """

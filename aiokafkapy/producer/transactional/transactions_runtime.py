@@ -1,6 +1,7 @@
-"""``TransactionsRuntime``: the parts of a started producer that its transactions use, and the calls of each. The name
-lets both refer to it: the runtime has transactions, and they end when its records have their outcomes. It knows
-neither the beginning nor the end of these parts. Kafka has no counterpart.
+"""``TransactionsRuntime``: the parts of a started producer that its transactions use, and the calls of each.
+
+The name lets both refer to it: the runtime has transactions, and they end when its records have their outcomes. It
+knows neither the beginning nor the end of these parts. Kafka has no counterpart.
 """
 
 from __future__ import annotations

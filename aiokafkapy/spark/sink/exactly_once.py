@@ -1,6 +1,7 @@
-"""``send_partition_once``: one task's rows in one transaction, together with their marker. Owns the order of the steps
-of ``exactlyOnce``; ``TableQueue`` sends the rows, ``MarkerTopic`` reads the markers. Spark's connector has no
-counterpart.
+"""``send_partition_once``: one task's rows in one transaction, together with their marker.
+
+Owns the order of the steps of ``exactlyOnce``; ``TableQueue`` sends the rows, ``MarkerTopic`` reads the markers.
+Spark's connector has no counterpart.
 
 Rules:
 
@@ -151,6 +152,7 @@ def _seconds(producer: KafkaProducer) -> float:
 
 def _is_fenced(error: BaseException) -> bool:
     """True if another attempt has taken the transactional id; a row's failure has the reason as its cause.
+
     InvalidTxnStateError is one reason: a broker verified the Produce with the coordinator before the other attempt
     ended its transaction, and appends it after (Kafka's ``UnifiedLog.batchMissingRequiredVerification``).
     """

@@ -1,6 +1,7 @@
-"""The driver's questions to the cluster: the partitions and their offsets. Owns a ``TopicAdmin`` and a
-``PartitionReader``, and the translation of a read's limits into offsets. Spark's counterparts are
-``KafkaOffsetReaderAdmin`` and ``ConsumerStrategy``. It plans no tasks and knows no Spark.
+"""The driver's questions to the cluster: the partitions and their offsets.
+
+Owns a ``TopicAdmin`` and a ``PartitionReader``, and the translation of a read's limits into offsets. Spark's
+counterparts are ``KafkaOffsetReaderAdmin`` and ``ConsumerStrategy``. It plans no tasks and knows no Spark.
 
 Rules:
 

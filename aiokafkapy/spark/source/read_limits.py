@@ -1,6 +1,7 @@
-"""Spark's limits of a micro-batch, with substitutes before PySpark 4.2, whose Python sources have none. There Spark
-asks for the end of a micro-batch without its start or a limit, and sets the end of Trigger.AvailableNow by asking
-once.
+"""Spark's limits of a micro-batch, with substitutes before PySpark 4.2, whose Python sources have none.
+
+There Spark asks for the end of a micro-batch without its start or a limit, and sets the end of Trigger.AvailableNow by
+asking once.
 """
 
 from __future__ import annotations

@@ -99,8 +99,9 @@ class KafkaStreamReader(TaskReader, DataSourceStreamReader, SupportsTriggerAvail
 
     def latestOffset(self, start: JsonOffsets | None = None, limit: ReadLimit | None = None) -> JsonOffsets:  # noqa: N802
         """The end of the next micro-batch; ``start`` if there is nothing, or not enough, to read. All records before
-        ``start`` are done, and committed to ``commitGroup``. Raises DataLossError and errors of Kafka. Before PySpark
-        4.2 Spark gives neither argument: the micro-batch goes to the end.
+        ``start`` are done, and committed to ``commitGroup``. Raises DataLossError and errors of Kafka.
+
+        Before PySpark 4.2 Spark gives neither argument: the micro-batch goes to the end.
         """
         if start is None:
             return offsets_to_json(worker_loop.run(self._on_driver().advance_to_end()))

@@ -1,5 +1,7 @@
-"""``Feed``: a thread passes items to a coroutine, a few at a time. Owns the waiting on both sides: the thread's while
-the coroutine is behind, the coroutine's while there is no item. It knows neither Spark nor the items.
+"""``Feed``: a thread passes items to a coroutine, a few at a time.
+
+Owns the waiting on both sides: the thread's while the coroutine is behind, the coroutine's while there is no item. It
+knows neither Spark nor the items.
 
 Rules: the thread never waits for a coroutine that has ended; an interrupt reaches a thread that waits.
 """

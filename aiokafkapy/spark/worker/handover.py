@@ -1,5 +1,7 @@
-"""Passes batches from the event loop, which fetches ahead, to the thread that gives them to Spark. Owns the queue
-between the two and its bound. It knows only the size of a batch. Spark's counterpart is ``FetchedDataPool``.
+"""Passes batches from the event loop, which fetches ahead, to the thread that gives them to Spark.
+
+Owns the queue between the two and its bound. It knows only the size of a batch. Spark's counterpart is
+``FetchedDataPool``.
 
 Rules:
 

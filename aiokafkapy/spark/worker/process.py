@@ -1,5 +1,8 @@
-"""``settle_in``: hides the modules of a Python worker of Spark from the garbage collector. Owns the test whether this
-process is one of Spark's workers, and the settling itself. Rule: a user's own process is left alone.
+"""``settle_in``: hides the modules of a Python worker of Spark from the garbage collector.
+
+Owns the test whether this process is one of Spark's workers, and the settling itself.
+
+Rule: a user's own process is left alone.
 """
 
 from __future__ import annotations

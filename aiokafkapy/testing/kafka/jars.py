@@ -94,8 +94,9 @@ def java_version() -> int | None:
 
 
 def fetch_jars(version: str = DEFAULT_VERSION) -> Path:
-    """The directory with the jars of ``version``, fetched if it does not exist yet; blocks meanwhile. Raises
-    KafkaUnavailableError if they cannot be obtained.
+    """The directory with the jars of ``version``, fetched if it does not exist yet; blocks meanwhile.
+
+    Raises KafkaUnavailableError if they cannot be obtained.
     """
     path = _jars_path(version)
     if not path.is_dir() and (reason := unavailable_reason(version)):
@@ -118,6 +119,7 @@ def gather_jars(
     finish: Callable[[Path], None] | None = None,
 ) -> Path:
     """The directory of this name in the cache, with the jars of ``artifacts``; fetched if it does not exist yet.
+
     ``finish`` may add to them before the directory is used. Raises KafkaUnavailableError, which names ``title``, if
     they cannot be obtained.
     """

@@ -34,8 +34,9 @@ class KafkaToolError(RuntimeError):
 
 
 class KafkaTools:
-    """The Java tools of one version of Kafka; the constructor fetches the jars if needed, and blocks meanwhile. Raises
-    KafkaUnavailableError without Java, or if the jars cannot be obtained.
+    """The Java tools of one version of Kafka; the constructor fetches the jars if needed, and blocks meanwhile.
+
+    Raises KafkaUnavailableError without Java, or if the jars cannot be obtained.
     """
 
     def __init__(self, version: str = DEFAULT_VERSION) -> None:
@@ -84,9 +85,10 @@ class KafkaTools:
         properties: Mapping[str, object] | None = None,
         arguments: Sequence[object] = (),
     ) -> list[str]:
-        """The lines that Kafka's own console consumer prints for a topic from its beginning. It ends after
-        ``max_messages``, or after ``timeout_ms`` without a message. ``properties`` are its formatter's, such as
-        {"print.key": True, "print.headers": True, "key.separator": "|"}.
+        """The lines that Kafka's own console consumer prints for a topic from its beginning.
+
+        It ends after ``max_messages``, or after ``timeout_ms`` without a message. ``properties`` are its formatter's,
+        such as {"print.key": True, "print.headers": True, "key.separator": "|"}.
         """
         options: list[object] = ["--bootstrap-server", bootstrap_servers, "--topic", topic, "--from-beginning"]
         options += ["--timeout-ms", timeout_ms]

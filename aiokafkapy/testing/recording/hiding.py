@@ -1,6 +1,7 @@
-"""Decides which bytes of a frame a recording may have: never secrets, payloads unchanged or as digests. Owns the
-digests, and the choice of frames that must not be kept. ``client.tap.redaction`` finds the secrets of messages, as for
-a packet capture. Pure: it knows no file and no connection.
+"""Decides which bytes of a frame a recording may have: never secrets, payloads unchanged or as digests.
+
+Owns the digests, and the choice of frames that must not be kept. ``client.tap.redaction`` finds the secrets of
+messages, as for a packet capture. Pure: it knows no file and no connection.
 
 Rules:
 

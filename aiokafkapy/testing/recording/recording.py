@@ -1,5 +1,6 @@
-"""A recording that was read: the connections in it, each with its requests, their answers, and its end. Owns the check
-that the lines fit together; ``lines`` checks each line by itself. Messages are not decoded here.
+"""A recording that was read: the connections in it, each with its requests, their answers, and its end.
+
+Owns the check that the lines fit together; ``lines`` checks each line by itself. Messages are not decoded here.
 
 Rules: a damaged file raises RecordingError with the line, before a replay begins. A file that was broken off, as by a
 full disk, is valid up to there: ``ended`` is then None. An incomplete last line is left out, and logged.

@@ -41,6 +41,7 @@ def comparable(
     header: RequestHeader, frame: bytes, *, is_hashed: bool = False, is_hidden: bool = False
 ) -> dict[str, Any]:
     """The values of a request, given without its size, that are the same in each run; dicts, lists and values.
+
     ``is_hashed``: payloads count by their sizes. ``is_hidden``: bytes that cannot be decoded do not count.
     """
     try:

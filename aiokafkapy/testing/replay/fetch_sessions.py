@@ -1,12 +1,13 @@
-"""``as_full_fetches``: turns the fetches of sessions (KIP-227) into fetches that name all of their partitions. Owns
-the state of a session. Pure: it knows no recording. In a session a request names only the partitions whose position
-has changed, and an answer only those with news, so neither is complete by itself. Kafka's
-counterpart is ``FetchSession``.
+"""``as_full_fetches``: turns the fetches of sessions (KIP-227) into fetches that name all of their partitions.
+
+Owns the state of a session. Pure: it knows no recording. In a session a request names only the partitions whose
+position has changed, and an answer only those with news, so neither is complete by itself. Kafka's counterpart is
+``FetchSession``.
 
 Rules:
 
-- a partition that a session's answer leaves out has no news: it gets its last answer, without records; - a session
-  whose beginning is missing is not used.
+- a partition that a session's answer leaves out has no news: it gets its last answer, without records;
+- a session whose beginning is missing is not used.
 """
 
 from __future__ import annotations

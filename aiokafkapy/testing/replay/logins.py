@@ -1,7 +1,8 @@
-"""Logins to a replay, the broker's half: SASL is not played from the recording, but carried out. Owns the SASL
-requests of a connection if a replay has users. A recording has no proofs of identity, and SCRAM's differ each time,
-since both sides add to them; so a client that must log in as before needs a peer that knows its password. Pure: frames
-come in, answers go out. Kafka's counterpart is ``SaslServerAuthenticator``.
+"""Logins to a replay, the broker's half: SASL is not played from the recording, but carried out.
+
+Owns the SASL requests of a connection if a replay has users. A recording has no proofs of identity, and SCRAM's differ
+each time, since both sides add to them; so a client that must log in as before needs a peer that knows its password.
+Pure: frames come in, answers go out. Kafka's counterpart is ``SaslServerAuthenticator``.
 
 Rules: a user logs in by PLAIN or SCRAM, whatever was recorded; a wrong password is refused, as by a broker, and is not
 a mismatch; a client may leave SASL out.

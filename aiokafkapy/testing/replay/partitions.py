@@ -1,4 +1,5 @@
 """``put_together``: makes an answer for partitions that clients request in another combination than in the recording.
+
 Owns the places of partitions in requests and answers of the APIs that take several at once. Pure: it knows no
 recording. The partitions that a consumer requests together depend on the moment when it heard of each, and on its
 group's assignment.

@@ -46,10 +46,11 @@ class ReplayBroker:
     """Plays a recording: a file's path, or a ``Recording`` that was read.
 
     Raises OSError and RecordingError (file and line) for a file that cannot be read, ValueError for a ``speed`` that
-    is neither None nor above 0. ``port`` is for the first bootstrap address; 0 is a free one. ``sasl_users`` are
-    passwords by name: clients log in with them by PLAIN or SCRAM, whatever was recorded. ``tls`` lets clients use TLS,
-    recorded or not: by a broker's options, ``{"ssl_keystore_location": …}``, or with True by ``certificates`` that are
-    made for it. Raises ConfigurationError for unusable options.
+    is neither None nor above 0. ``port`` is for the first bootstrap address; 0 is a free one.
+
+    ``sasl_users`` are passwords by name: clients log in with them by PLAIN or SCRAM, whatever was recorded. ``tls``
+    lets clients use TLS, recorded or not: by a broker's options, ``{"ssl_keystore_location": …}``, or with True by
+    ``certificates`` that are made for it. Raises ConfigurationError for unusable options.
     """
 
     def __init__(

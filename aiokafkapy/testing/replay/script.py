@@ -1,5 +1,7 @@
-"""Finds the recorded request that a request matches, and its response. Owns the order in which a recording is played.
-Pure: frames come in, replies go out; it knows neither sockets nor a clock.
+"""Finds the recorded request that a request matches, and its response.
+
+Owns the order in which a recording is played. Pure: frames come in, replies go out; it knows neither sockets nor a
+clock.
 
 Rules:
 

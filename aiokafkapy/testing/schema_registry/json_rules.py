@@ -1,6 +1,7 @@
-"""Checks whether one JSON Schema accepts another's data, by the rules of Confluent's registry. Its counterpart there
-is ``SchemaDiff`` of the JSON provider. A content model is open if additional properties are allowed, which is JSON
-Schema's default, closed if they are ``false``, partly open if they have a schema. Pure.
+"""Checks whether one JSON Schema accepts another's data, by the rules of Confluent's registry.
+
+Its counterpart there is ``SchemaDiff`` of the JSON provider. A content model is open if additional properties are
+allowed, which is JSON Schema's default, closed if they are ``false``, partly open if they have a schema. Pure.
 
 Kept: types, enum and const, required and properties by content model, items, limits of numbers, strings, arrays and
 objects, pattern, uniqueItems, anyOf and oneOf, allOf, ``$ref`` within the document and to references. Dropped:

@@ -14,8 +14,9 @@ __all__ = ["locked"]
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of this file, making the file if it is missing; blocks until the lock is free. It is released when
-    its process ends, however that ends. Windows has no such lock: there no process waits.
+    """Hold the lock of this file, making the file if it is missing; blocks until the lock is free.
+
+    It is released when its process ends, however that ends. Windows has no such lock: there no process waits.
     """
     try:
         import fcntl

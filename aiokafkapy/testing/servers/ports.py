@@ -34,8 +34,9 @@ _random = random.SystemRandom()
 
 
 def free_port(taken: Collection[int | None] = ()) -> int:
-    """A free port of the loopback address that is not in ``taken``; OSError without one. This function gives it to no
-    other process while this one lives.
+    """A free port of the loopback address that is not in ``taken``; OSError without one.
+
+    This function gives it to no other process while this one lives.
     """
     if os.name == "nt":  # no lock, and os.kill would end the process instead of asking about it
         return _choose(taken)

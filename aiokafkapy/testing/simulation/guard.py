@@ -1,6 +1,8 @@
 """``Guard``: refuses calls that a simulation cannot have, such as threads, real sockets and waiting by the machine's
-clock. Owns the refused calls, their errors, and a list of them: a service may take an error for a broken connection
-and try again, but the run has still failed. It knows no broker and no producer.
+clock.
+
+Owns the refused calls, their errors, and a list of them: a service may take an error for a broken connection and try
+again, but the run has still failed. It knows no broker and no producer.
 
 Rules:
 

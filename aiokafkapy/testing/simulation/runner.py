@@ -1,4 +1,5 @@
 """``simulate``: runs a coroutine in the worlds of many seeds, until one fails, and tells how to run that seed again.
+
 Owns the choice of the seeds, and ``SimulationFailure``, whose message has the seed, the command, the smallest set of
 faults and the end of the timeline. ``run_seed`` makes one run.
 
@@ -50,6 +51,7 @@ def simulate(
     shrink: bool = True,
 ) -> list[Report]:
     """Run ``await scenario(world)`` in virtual time, once for each seed; returns the reports if no seed failed.
+
     ``seeds`` is their number, from 0 on, or the seeds, whole numbers. ``broker`` has options of the ``DevBroker`` of
     ``nodes`` nodes, ``faults`` are the faults (None: none). ``threads="simulated"`` runs a thread's work as one step
     of the loop. After ``time_limit`` virtual seconds a run counts as hung. With ``shrink`` a failing seed is run again

@@ -1,9 +1,10 @@
 """The dev broker on a simulated network, with replication that takes time, and the verbs of ``faults``.
 
 Owns the effects of faults on the cluster, and ``heal``. It is given the broker without sockets; it does not know the
-expected records. Rules: a batch that was refused with an error for new batches is refused whenever it comes; a fault
-for a partition hits the partition of that number among all existing ones, so that a schedule may be drawn before
-topics exist.
+expected records.
+
+Rules: a batch that was refused with an error for new batches is refused whenever it comes; a fault for a partition
+hits the partition of that number among all existing ones, so that a schedule may be drawn before topics exist.
 """
 
 from __future__ import annotations

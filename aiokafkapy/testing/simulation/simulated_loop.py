@@ -1,9 +1,10 @@
 """An event loop whose time is virtual and whose network is simulated: hours pass at once, and every run is the same.
 
 When no callback is ready, the time jumps to the next timer. Without a timer before ``ends_at``, ``Deadlock`` names the
-tasks that still wait, so that a hang is found at once; ``is_told_of`` chooses them. Rules: the loop uses no real
-thread, socket or clock; a call that does is refused (``Guard``); work for a thread runs later, in a separate turn;
-exceptions that asyncio would log are kept in ``complaints``.
+tasks that still wait, so that a hang is found at once; ``is_told_of`` chooses them.
+
+Rules: the loop uses no real thread, socket or clock; a call that does is refused (``Guard``); work for a thread runs
+later, in a separate turn; exceptions that asyncio would log are kept in ``complaints``.
 """
 
 from __future__ import annotations
@@ -173,8 +174,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Arguments], T], *args: *Arguments
     ) -> asyncio.Future[T]:
-        """Run it here, a little later. Running work cannot be cancelled any more, as in a thread. A single thread does
-        one job after another, and none once it is shut down.
+        """Run it here, a little later. Running work cannot be cancelled any more, as in a thread.
+
+        A single thread does one job after another, and none once it is shut down.
         """
         self.guard.check_thread(func)
         if getattr(executor, "_shutdown", False):

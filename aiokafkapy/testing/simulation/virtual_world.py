@@ -1,6 +1,7 @@
-"""``virtual_world``: while it lasts, the clocks and the random numbers of the machine are a simulation's. Owns the
-list of the standard library's functions that are replaced, by clocks of the loop and by random numbers of the seed. It
-knows no broker and no producer.
+"""``virtual_world``: while it lasts, the clocks and the random numbers of the machine are a simulation's.
+
+Owns the list of the standard library's functions that are replaced, by clocks of the loop and by random numbers of the
+seed. It knows no broker and no producer.
 
 Rules:
 

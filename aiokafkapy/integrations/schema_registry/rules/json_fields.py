@@ -1,6 +1,7 @@
-"""The walk through JSON: properties of objects, with the schema's tags (``confluent:tags``). Owns the choice among
-several schemas for data. Knows jsonschema and referencing. Confluent's counterpart is ``transform`` of its
-``json_schema`` module.
+"""The walk through JSON: properties of objects, with the schema's tags (``confluent:tags``).
+
+Owns the choice among several schemas for data. Knows jsonschema and referencing. Confluent's counterpart is
+``transform`` of its ``json_schema`` module.
 
 Rules: a property's full name is its path from ``$``, only names and dots; of ``oneOf`` the first fitting schema
 counts, of ``anyOf`` each fitting one, of ``allOf`` all; null is not a value, so no rule sees it; undeclared properties

@@ -1,5 +1,7 @@
-"""Migrations: the rules that lead from the writer's version of a message to the reader's. Owns the list of the
-versions between. Confluent's counterparts are ``Migration`` and ``getMigrations`` of its deserializers.
+"""Migrations: the rules that lead from the writer's version of a message to the reader's.
+
+Owns the list of the versions between. Confluent's counterparts are ``Migration`` and ``getMigrations`` of its
+deserializers.
 
 Rules: upwards each version's own ``UPGRADE`` rules are run, in the order of versions; downwards the ``DOWNGRADE``
 rules of each version left behind, from the newest; a version without such rules is skipped.

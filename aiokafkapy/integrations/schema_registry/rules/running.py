@@ -1,6 +1,7 @@
-"""``SchemaRules``: the choice and order of a schema's rules, and the action when one fails. Owns modes, order, actions
-and the errors; knows no format. Executors know the rules. Confluent's counterparts are ``RuleRegistry`` and the rule
-half of ``AbstractKafkaSchemaSerDe``.
+"""``SchemaRules``: the choice and order of a schema's rules, and the action when one fails.
+
+Owns modes, order, actions and the errors; knows no format. Executors know the rules. Confluent's counterparts are
+``RuleRegistry`` and the rule half of ``AbstractKafkaSchemaSerDe``.
 
 Rules:
 
