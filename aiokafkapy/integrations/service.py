@@ -107,7 +107,7 @@ async def _write(undelivered: UndeliveredRecords) -> None:
 
 
 def liveness(producer: KafkaProducer[Any, Any]) -> tuple[bool, dict[str, Any]]:
-    """Whether the process is alive, and the body that says why. No I/O."""
+    """True if the process should be left alone, and the body that says why. No I/O."""
     state, problem = producer.state.value, producer.health.fatal_error
     is_alive = state not in _DEAD and problem is None
     body = {"status": "alive" if is_alive else "dead", "producer": state}
@@ -115,7 +115,7 @@ def liveness(producer: KafkaProducer[Any, Any]) -> tuple[bool, dict[str, Any]]:
 
 
 async def readiness(producer: KafkaProducer[Any, Any], timeout: float) -> tuple[bool, dict[str, Any]]:
-    """Whether requests should be sent here, and the body that says why; answers within ``timeout`` seconds."""
+    """True if requests should be sent here, and the body that says why; answers within ``timeout`` seconds."""
     problem = None
     ping_ms = None
     try:

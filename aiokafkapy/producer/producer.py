@@ -625,8 +625,8 @@ class KafkaProducer(RecordSender[K, V]):
 
     @property
     def health(self) -> ProducerHealth:
-        """Whether the producer can do its work; costs a walk over the batches without an outcome, no I/O. Never raises;
-        durations are in seconds: see ``ProducerHealth``.
+        """The health of the producer, which tells whether it can do its work; costs a walk over the batches without an
+        outcome, no I/O. Never raises; durations are in seconds: see ``ProducerHealth``.
         """
         from .statistics import health_of
 

@@ -80,7 +80,7 @@ class ProducerRecord:
 
 
 class RecordTiming(NamedTuple):
-    """How long a delivered record took, in seconds: the first five, in this order and without a gap, are those of its
+    """The times of a delivered record, in seconds: the first five, in this order and without a gap, are those of its
     batch, from its first record to the answer.
     """
 
@@ -144,7 +144,7 @@ class RecordMetadata(NamedTuple):
 
     @property
     def timing(self) -> RecordTiming | None:
-        """How long the record took; None unless the producer has ``record_timing=True``."""
+        """The times of the record; None unless the producer has ``record_timing=True``."""
         return None
 
     @property

@@ -124,7 +124,7 @@ class BrokerHealth:
 
 @dataclass(frozen=True, slots=True)
 class ProducerHealth:
-    """Whether the producer can do its work; cheap enough for a readiness probe."""
+    """Tells whether the producer can do its work; cheap enough for a readiness probe."""
 
     is_healthy: bool
     """Started, the Sender lives, brokers can be reached, no record waits longer than ``request_timeout_ms``, the spool

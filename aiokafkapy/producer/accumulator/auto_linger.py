@@ -1,4 +1,4 @@
-"""``AutoLinger``: how long batches gather with ``linger_ms="auto"``, from the arrivals and the round trip.
+"""``AutoLinger``: the time for which batches gather with ``linger_ms="auto"``, from the arrivals and the round trip.
 
 Owns the estimate of the arrivals, and the bounds. It knows no batches and no clock: the count of accepted records, the
 round trip and ``now`` are asked for or given. Java has no counterpart; BBR's pacing from a measured rate and round

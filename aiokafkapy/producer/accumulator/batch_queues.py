@@ -78,7 +78,7 @@ class BatchQueues:
         self.has_priorities = any(settings.has_priority for settings in settings_by_topic.values())
         self.delivery_timeout = delivery_timeout
         self._topics: dict[str, TopicInfo] = {}
-        # The queues with batches by leader, as ``_view`` has it
+        # The queues with batches, by their leaders in ``_view``
         self._active: dict[int, dict[PartitionQueue, None]] = {}
         self._count = 0
         self._view: Cluster | None = None
@@ -135,7 +135,7 @@ class BatchQueues:
         return self._count > 0
 
     def count(self) -> int:
-        """How many queues have batches."""
+        """The number of queues with batches."""
         return self._count
 
     # sticky partitions

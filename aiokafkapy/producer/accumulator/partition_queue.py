@@ -27,7 +27,7 @@ NO_LINGER: Final = -1.0
 
 
 class TopicSettings(NamedTuple):
-    """How a topic's batches are made. ``linger`` is in seconds, infinity until a flush, or NO_LINGER."""
+    """The settings of a topic's batches. ``linger`` is in seconds, infinity until a flush, or NO_LINGER."""
 
     batch_size: int = 131_072
     compression: int = 0

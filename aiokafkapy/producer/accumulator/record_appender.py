@@ -103,8 +103,8 @@ class RecordAppender:
         # Records that wait for memory, and their number
         self._line = WaitingLine(priority_topics)
         self.waiting = 0
-        # How many records may be accepted before the room is checked again; records granted minus this credit were
-        # accepted
+        # The number of records that may be accepted before the room is checked again; records granted minus this
+        # credit were accepted
         self._credit = 0
         self._granted = 0
         # State; in bulk many batches may fill up in one turn of the loop, so threads compress them

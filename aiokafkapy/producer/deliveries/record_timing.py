@@ -1,9 +1,9 @@
-"""How long the records of a batch took, for ``RecordMetadata.timing``: kept once a batch, read off by each record.
+"""The durations of a batch's records, for ``RecordMetadata.timing``: kept once a batch, read off by each record.
 
 A batch has one only when the producer has ``record_timing=True``; its records' metadata then belongs to a class with
 the timing, and equals the same metadata without. Java has no counterpart; librdkafka's is ``Message.latency()``.
 
-Rules: nothing is computed before somebody reads a record's metadata; nothing here holds the loop, which holds a
+Rules: no duration is computed before a record's metadata is read; nothing here holds the loop, which holds a
 program's tasks and deliveries, because the cyclic collector does not see a delivery's result (``WeakClock``).
 """
 

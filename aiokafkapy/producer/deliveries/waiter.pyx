@@ -193,7 +193,7 @@ def run_in_turn(list calls):
         try:
             wake_up(DONE)
         except BaseException:
-            # The loop is told of the error, as of any callback's; the other tasks have their turn all the same.
+            # The loop is told of the error, as of any callback's; the other tasks still have their turn.
             _call_soon(get_running_loop(), run_in_turn, calls, None)
             raise
         finally:

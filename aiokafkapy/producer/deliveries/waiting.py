@@ -1,4 +1,4 @@
-"""``Waiting``: how a task waits for an outcome, independent of the kind of event loop.
+"""``Waiting``: the wait of a task for an outcome, independent of the kind of event loop.
 
 Owns the port between a record's outcome, which is pure, and the event loop. ``asyncio_waiting`` installs itself
 behind it, once for the process; ``OutcomeTeller``, which every started producer has, imports it. Without it outcomes

@@ -6,7 +6,7 @@ records back. Java's calls cannot be cancelled; a franz-go record is cancelled b
 Rules:
 
 - The error remains a CancelledError, for ``asyncio.timeout()`` and task groups look for that very type.
-- Its attribute ``deliveries`` has the records that go on all the same, also those that were accepted in the step in
+- Its attribute ``deliveries`` has the records that still go on, also those that were accepted in the step in
   which the call was cancelled: nothing else refers to them.
 - With ``cancel_takes_back`` it has a second one, ``outcome_unknown``, and a note.
 """

@@ -6,9 +6,9 @@ partition, the append. It knows neither sockets nor outcomes. Kafka's counterpar
 
 Rules:
 
-- The fast path (topic known, nobody waiting, room) is one function: no task, lock, log line, exception or system call
-  per record. A record that cannot go that way is given back as a ``PendingRecord``, which ``Admission`` takes in the
-  same step, so that calls keep their order.
+- The fast path (topic known, no record waiting, room) is one function: no task, lock, log line, exception or system
+  call per record. A record that cannot go that way is given back as a ``PendingRecord``, which ``Admission`` takes in
+  the same step, so that calls keep their order.
 - One check tells whether the producer may be used: the loop it is bound to is the running one. A producer that is not
   started, closed, crashed or forked is bound to no loop; the difference matters only for the error.
 """

@@ -64,7 +64,7 @@ class MockProducer(KafkaProducer[K, V]):
         **options: Unpack[ProducerOptions],
     ) -> None:
         if bootstrap_servers is None and config is None:
-            bootstrap_servers = "localhost:9092"  # nobody connects to it
+            bootstrap_servers = "localhost:9092"  # no client connects to it
         super().__init__(
             bootstrap_servers,
             config=config,
