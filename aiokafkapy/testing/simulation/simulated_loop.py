@@ -129,7 +129,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             raise self.guard.refuse(f"looking up {host!r}", NO_NETWORK)
         return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", port))]
 
-    # A simulation has one process and its own network: each of these raises SimulationError, and fails the run.
+    # refused calls: a simulation has one process and its own network
 
     async def sock_connect(self, sock: object, address: object) -> NoReturn:
         raise self.guard.refuse(f"a connection to {address!r}", NO_NETWORK)

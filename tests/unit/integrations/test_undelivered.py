@@ -178,7 +178,7 @@ async def test_the_file_is_added_to_and_is_its_owner_s_alone(tmp_path: Path) -> 
     with UndeliveredFile(path) as resumed:
         found = list(resumed.pending())
     assert [(each.value, each.problem is None) for each in found] == [(b"1", True), (None, False), (b"2", True)]
-    assert "the line is no record" in (found[1].problem or "")
+    assert "the line is not a record" in (found[1].problem or "")
 
 
 async def test_serializers_make_the_bytes_and_one_that_fails_harms_no_other(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_credentials_are_taken_out_of_a_url() -> None:
         ("http://a", {"http_headers": {"X-Api-Key": "secret\n"}}, "X-Api-Key"),
         ("http://a", {"http_headers": {"X-Api-Key": "secret\r\nX: 1"}}, "X-Api-Key"),
         ("http://a", {"http_headers": {"X-Api-Key": "secr\u00e9t"}}, "printable ASCII"),
-        ("http://a", {"http_headers": {"X Api": "1"}}, "no name"),
+        ("http://a", {"http_headers": {"X Api": "1"}}, "not the name"),
         ("http://a", {"timeout_ms": 0}, "timeout_ms"),
         ("http://a", {"nonsense": 1}, "nonsense"),
         ("https://a", {"ssl_truststore_location": "/not/there.pem"}, "ssl_truststore_location"),
