@@ -238,8 +238,8 @@ def _copied_headers(record: ProducerRecord) -> Any:
 
 
 def _copied(data: object, serializer: Serializer[Any] | None) -> Any:
-    """The data, in bytes of its own if its owner may change them."""
-    if data is None or isinstance(data, bytes):  # of a serializer's, with headers, too
+    """The data, copied if its owner may change it."""
+    if data is None or isinstance(data, bytes):  # the result of a serializer, perhaps with headers
         return data
     if serializer is not None:
         return bytearray(data) if type(data) is bytearray else data  # a serializer may distinguish types

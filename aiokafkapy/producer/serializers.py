@@ -63,7 +63,8 @@ Serializer: TypeAlias = PlainSerializer[T_contra] | TopicSerializer[T_contra]
 """The type of ``key_serializer`` and ``value_serializer``."""
 
 PreparedSerializer: TypeAlias = Callable[[str, Any], Unchecked]
-"""The one form that the producer calls, with topic and data, whichever the user's is; it may give an awaitable."""
+"""The one form that the producer calls, with topic and data, whatever the user's form is; it may return an awaitable.
+"""
 
 
 def string_serializer(data: str) -> bytes:
@@ -114,7 +115,7 @@ def serialize(part: str, serializer: PreparedSerializer, topic: str, data: objec
 
 
 async def awaited(part: str, topic: str, data: Awaitable[Unchecked]) -> Unchecked:
-    """What an async serializer for ``part``, key or value, gives. Raises SerializationError."""
+    """The awaited result of an async serializer for ``part``, key or value. Raises SerializationError."""
     try:
         return await data
     except (KeyboardInterrupt, SystemExit, GeneratorExit):

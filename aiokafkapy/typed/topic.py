@@ -268,7 +268,7 @@ class Topic(Generic[M]):
         return serialized
 
     def _finished(self, value: M, data: object) -> Any:
-        """The bytes as they are sent: inside an event, if they are one's data."""
+        """The bytes as they are sent, inside an event if they are its data."""
         if self._cloud_events is None or data is None:
             return data
         if not isinstance(data, bytes | bytearray | memoryview):  # bytes(5) is five zeros

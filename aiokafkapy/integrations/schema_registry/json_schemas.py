@@ -234,7 +234,7 @@ def _check_type(registered: RegisteredSchema) -> None:
 
 
 def _has_unknown_result(core_schema: object) -> bool:
-    """Whether a serializer's result is of no known type: pydantic's schema is that of the data before it."""
+    """True if the type of a serializer's result is unknown: pydantic's schema then describes the data before it."""
     if isinstance(core_schema, Mapping):
         one = core_schema.get("serialization")
         if isinstance(one, Mapping) and "function" in one and "return_schema" not in one and not _is_pydantics(one):

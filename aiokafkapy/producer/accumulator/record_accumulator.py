@@ -253,7 +253,7 @@ class RecordAccumulator:
             self._transaction_manager.request_epoch_bump(batch.topic_partition)
 
     def reenqueue_uncompressed(self, batch: ProducerBatch) -> None:
-        """Queue a drained batch, whose codec a broker does not take, again without it, to be sent at once."""
+        """Queue a drained batch again without its codec, which a broker does not take, to be sent at once."""
         self._replace(batch, [uncompressed(batch)])
 
     def expired_batches(self, now: float) -> list[ProducerBatch]:

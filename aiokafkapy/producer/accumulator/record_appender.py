@@ -113,7 +113,7 @@ class RecordAppender:
         self.on_refusal: Callable[[KafkaError], object] = lambda _: None  # unless there are transactions
         self.on_over_limit: Callable[[str], object] = lambda _: None  # unless topics' limits are known
         self._last_batch: ProducerBatch | None = None
-        self._last_info: TopicInfo | None = None  # of the topic that the last record was for
+        self._last_info: TopicInfo | None = None  # of the last record's topic
         self.is_closed = False
 
     @property

@@ -157,7 +157,7 @@ def waiter_for(delivery: Delivery) -> Awaiter:
 
 
 def waiter_unless_done(accepted: object) -> Awaiter | None:
-    """As ``waiter_for``; None when there is an outcome, and for anything that is no delivery."""
+    """As ``waiter_for``; None if there is an outcome, and for anything other than a delivery."""
     if type(accepted) is not Delivery:
         return None
     delivery = accepted

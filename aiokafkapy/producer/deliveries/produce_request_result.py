@@ -291,7 +291,7 @@ class ProduceRequestResult:
     # waiting
 
     def check_loop(self, loop: object) -> None:
-        """Raise WrongEventLoopError where ``loop``, which is running, is not the batch's own. A waiter on another loop
+        """Raise WrongEventLoopError if ``loop``, which is running, is not the batch's own. A waiter on another loop
         would never be woken, and these lists are not thread-safe.
         """
         if self._loop_id and self._loop_id != id(loop):
@@ -406,7 +406,7 @@ class SettlementCounter:
         return self.remaining == 0
 
     def wait(self) -> Awaiter:
-        """The waiter of the running task, woken by the last of the outcomes, of which one must be missing; it takes
+        """The waiter of the running task, woken by the last of the outcomes; at least one must be missing. It takes
         ``on_settled``.
         """
         waiter = waiting().new_waiter()

@@ -100,7 +100,7 @@ class _InThread:
 
 
 def _size_of(data: object) -> int | None:
-    """How large the data is; None where it cannot be told without serializing it."""
+    """The size of the data; None if it cannot be told without serializing it."""
     if isinstance(data, (bytes, bytearray, str)):
         return len(data)
     size = getattr(data, "nbytes", None)  # memoryview, numpy, Arrow

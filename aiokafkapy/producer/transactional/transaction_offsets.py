@@ -62,7 +62,7 @@ class TransactionOffsets:
             if not self._runtime.is_usable_here:
                 raise ProducerClosedError("the producer was closed before the offsets were added to the transaction")
             error = TransactionAbortedError("the transaction was aborted before the offsets were added to it")
-            if transaction.takes_partitions:  # somebody else has cancelled the task
+            if transaction.takes_partitions:  # other code has cancelled the task
                 transaction.fail(error)
             raise error
         task.result()
@@ -85,7 +85,7 @@ class TransactionOffsets:
         transaction, timeout = self._transaction, self._runtime.max_block
         if hold is not None:
             await asyncio.wait([hold])
-        if not transaction.takes_partitions:  # it has failed meanwhile
+        if not transaction.takes_partitions:  # the transaction has failed meanwhile
             raise transaction.why_no_record()
         try:
             if transaction.version < 2 and group.group_id not in transaction.groups:
@@ -99,4 +99,4 @@ class TransactionOffsets:
     def _on_done(self, task: asyncio.Task[None]) -> None:
         self._calls.discard(task)
         if not task.cancelled():
-            task.exception()  # retrieved, because the caller may have been cancelled; then the transaction has it
+            task.exception()  # retrieved: if the caller was cancelled, the transaction has the error

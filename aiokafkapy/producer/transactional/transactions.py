@@ -1,8 +1,8 @@
 """``Transactions``: the calls of a transactional producer, from ``begin`` to the end of each transaction.
 
-Owns the order of things at an end: no more records, every record's outcome, then the coordinator's answer. States and
-the effects of errors are ``Transaction``'s, requests are ``TransactionRequests``'s, calls of ``send_offsets`` are
-``TransactionOffsets``'s. Kafka's counterpart is the transactional half of ``KafkaProducer``.
+Owns the order of the steps at an end: no more records, every record's outcome, then the coordinator's answer.
+``Transaction`` has the states and the effects of errors, ``TransactionRequests`` the requests, ``TransactionOffsets``
+the calls of ``send_offsets``. Kafka's counterpart is the transactional half of ``KafkaProducer``.
 
 Rules:
 

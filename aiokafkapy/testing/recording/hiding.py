@@ -134,9 +134,7 @@ class Hiding:
     # internals
 
     def _covered(self, value: object, name: str = "") -> Any:
-        """A message, or a part of one, with digests in its records and other names; the very same where there are
-        none.
-        """
+        """A message, or a part of one, with digests in its records and other names; the same object without either."""
         if self._key is None and not self._names:
             return value
         if isinstance(value, str):

@@ -29,7 +29,7 @@ def test_a_line_that_is_not_an_object_is_an_error_with_its_place(text: str, reas
 
 
 def test_bytes_that_are_not_text_are_an_error() -> None:
-    with pytest.raises(RecordingError, match="no JSON"):
+    with pytest.raises(RecordingError, match="not JSON"):
         Line("it.jsonl", 1, b'{"a": "\xff"}')
 
 
