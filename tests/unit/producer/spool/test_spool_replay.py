@@ -26,6 +26,7 @@ from aiokafkapy.errors import (
 from aiokafkapy.producer.accumulator.incomplete_batches import Flush
 from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
 from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.producer.options.topic_options import TopicOptions
 from aiokafkapy.producer.spool import spool_replay
 from aiokafkapy.producer.spool.format import Mark
 from aiokafkapy.producer.spool.spool_replay import LARGER, SpoolReplay
@@ -600,6 +601,20 @@ async def test_without_room_one_record_waits_in_line(new: Callable[..., Runtime]
     await runtime.spool_values(*numbers(3))
     await runtime.drain()
     assert runtime.all_sent == [b"u", *numbers(3)]
+
+
+async def test_a_topic_with_priority_uses_the_share_that_is_kept_for_it(new: Callable[..., Runtime]) -> None:
+    runtime = new(buffer_records=10, priority_reserve_percent=50, topics={"t": TopicOptions(priority="high")})
+    await runtime.begin()
+    for _ in range(5):
+        runtime.enter(b"u", topic="u")
+    await runtime.spool_values(*numbers(3))
+    replay = asyncio.create_task(runtime.replay.run())
+    async with asyncio.timeout(10):
+        while not runtime.replay.is_sending:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    assert runtime.in_memory() == [b"u"] * 5 + numbers(3)
+    replay.cancel()
 
 
 async def test_a_disk_that_takes_no_mark_keeps_nothing_back(
