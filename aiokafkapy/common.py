@@ -22,6 +22,7 @@ from .errors import ConfigurationError, InvalidTopicError
 __all__ = [
     "DEFAULT_PORT",
     "HIDDEN",
+    "MAX_PARTITION",
     "NO_LEADER",
     "NO_LEADER_EPOCH",
     "NO_TIMESTAMP",
@@ -58,7 +59,7 @@ DEFAULT_PORT: Final = 9092
 HIDDEN: Final = "<hidden>"
 """The text shown in place of a secret."""
 
-_MAX_PARTITION: Final = 2**31 - 1
+MAX_PARTITION: Final = 2**31 - 1
 _MAX_STRING: Final = 2**15 - 1
 """Bytes of UTF-8 in a STRING of the protocol."""
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -333,7 +334,7 @@ def topic_partition_of(place: Any) -> TopicPartition:
         raise TypeError(f"{place!r} is not a partition: expected a topic and a number, as TopicPartition has") from None
     check_topic_name(topic)
     topic = str.__str__(topic)  # also of a member of an enum
-    return TopicPartition(topic, number_within(f"the partition of topic {topic!r}", partition, 0, _MAX_PARTITION))
+    return TopicPartition(topic, number_within(f"the partition of topic {topic!r}", partition, 0, MAX_PARTITION))
 
 
 def timeout_of(call: str, timeout: Any, name: str = "timeout") -> float | None:

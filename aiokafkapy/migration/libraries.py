@@ -43,6 +43,13 @@ _PARTITIONER: Final = (
 )
 _CALLBACK: Final = "await send(), or add_done_callback(f) on the delivery from enqueue()"
 _SERVED: Final = "leave it out: outcomes come by themselves, on the event loop"
+_TRANSACTIONS: Final = {
+    "init_transactions": "leave it out: start() does it where there is a transactional_id",
+    "begin_transaction": "await producer.begin_transaction(), or async with producer.transaction():",
+    "commit_transaction": "await producer.commit_transaction()",
+    "abort_transaction": "await producer.abort_transaction()",
+    "send_offsets_to_transaction": "await producer.send_offsets_to_transaction(offsets, group_metadata)",
+}
 _PARTITIONS_FOR: Final = "await producer.partitions_for(topic): PartitionInfo, not numbers"
 
 AIOKAFKA: Final = Library(
@@ -82,11 +89,7 @@ CONFLUENT: Final = Library(
         "list_topics": "await producer.partitions_for(topic); aiokafkapy.admin.TopicAdmin lists them all",
         "cluster_id": "aiokafkapy cluster shows it, and TopicAdmin.describe_cluster() of aiokafkapy.admin",
         "set_sasl_credentials": "producer.update_credentials(sasl_username=…, sasl_password=…)",
-        "init_transactions": "leave it out: start() does it where there is a transactional_id",
-        "begin_transaction": "await producer.begin_transaction(), or async with producer.transaction():",
-        "commit_transaction": "await producer.commit_transaction()",
-        "abort_transaction": "await producer.abort_transaction()",
-        "send_offsets_to_transaction": "await producer.send_offsets_to_transaction(offsets, group_metadata)",
+        **_TRANSACTIONS,
         "close": "await producer.close()",
     },
     arguments={
@@ -110,11 +113,7 @@ KAFKA_PYTHON: Final = Library(
         "bootstrap_connected": "producer.health",
         "metrics": "producer.metrics(): a flat dictionary, without groups",
         "max_usable_produce_magic": "leave it out: versions are agreed on with each broker",
-        "init_transactions": "leave it out: start() does it where there is a transactional_id",
-        "begin_transaction": "await producer.begin_transaction(), or async with producer.transaction():",
-        "commit_transaction": "await producer.commit_transaction()",
-        "abort_transaction": "await producer.abort_transaction()",
-        "send_offsets_to_transaction": "await producer.send_offsets_to_transaction(offsets, group_metadata)",
+        **_TRANSACTIONS,
     },
     options={"partitioner": _PARTITIONER},
 )

@@ -81,7 +81,7 @@ def changes_in(source: str | bytes, path: str = "<source>") -> list[Change]:
     ) as error:  # the last two: expressions that are too deep
         line = getattr(error, "lineno", None) or 1
         why = str(error) or "its expressions are too deep"
-        return [Change(path, line, "no Python that this version reads", f"look at it by hand ({why})")]
+        return [Change(path, line, "not Python that this version can read", f"look at it by hand ({why})")]
     return [Change(path, *one) for one in sorted(found)]
 
 

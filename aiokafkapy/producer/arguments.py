@@ -23,6 +23,7 @@ from inspect import iscoroutine
 from operator import index
 from typing import Any, Final
 
+from .. import common
 from ..common import Headers, check_topic_name, integer_of, milliseconds
 from ..errors import InvalidTopicError, KafkaError, SerializationError
 from ..observability import describe_error
@@ -43,7 +44,7 @@ __all__ = [
     "topic_name",
 ]
 
-MAX_PARTITION: Final = 2**31 - 1
+MAX_PARTITION: Final = common.MAX_PARTITION
 MAX_TIMESTAMP: Final = 2**63 - 1
 """The largest that the protocol has room for."""
 MAX_MILLISECONDS: Final = 2**31 - 1

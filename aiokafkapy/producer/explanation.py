@@ -10,11 +10,12 @@ right for them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ..common import HIDDEN, JsonLike
 from ..observability import is_secret_name
 from .config import ADAPTIVE_LINGER_MS, AUTO_LINGER_MS, MAX_INT, ProducerConfig
+from .identity.transaction_manager import BATCHES_REMEMBERED
 from .options.auto import AUTO
 from .options.circuit_options import CircuitBreaker
 
@@ -34,7 +35,7 @@ class OptionInForce(NamedTuple):
 
     name: str
     kafka_name: str | None
-    value: Any
+    value: JsonLike
     origin: str
     description: str
 
@@ -293,11 +294,14 @@ def _checks(config: ProducerConfig) -> Iterator[tuple[str, bool, str]]:
     yield (
         "max_in_flight_requests_per_connection",
         in_flight == 1 and config.enable_idempotence,
-        "1 costs throughput and gives nothing: order is kept with 5, since the producer is idempotent",
+        f"1 costs throughput, and an idempotent producer keeps the order with {BATCHES_REMEMBERED}: leave it out",
     )
     yield (
         "enable_idempotence",
-        not config.enable_idempotence and config.acks == "all" and config.retries > 0 and in_flight <= 5,
+        not config.enable_idempotence
+        and config.acks == "all"
+        and config.retries > 0
+        and in_flight <= BATCHES_REMEMBERED,
         "False saves nothing with acks='all', and a retry may write twice: leave it out",
     )
     yield (

@@ -78,5 +78,5 @@ PARTITIONER_NAMES: Final = (*MURMUR2_NAMES, *_PARTITIONERS)
 
 
 def named_partitioner(name: str) -> HashPartitioner | None:
-    """The partitioner of one of these names; None is the default, which murmur2 is."""
+    """The partitioner of one of these names; None stands for the default, murmur2."""
     return _PARTITIONERS.get(name)

@@ -26,7 +26,7 @@ __all__ = ["record_batch", "schema"]
 
 
 @cache
-def schema(with_headers: bool = False) -> pa.Schema:
+def schema(*, with_headers: bool = False) -> pa.Schema:
     """The columns: key, value, topic, partition, offset, timestamp, timestampType and, if asked for, headers.
 
     Time stamps are microseconds in UTC; their type is 0 for create time, 1 for log append time. Headers are null for a
@@ -62,7 +62,7 @@ def record_batch(read: ReadRecords, topic: str, partition: int) -> pa.RecordBatc
     ]
     if read.headers is not None:
         arrays.append(_headers(read.headers, count))
-    return arrow.RecordBatch.from_arrays(arrays, schema=schema(read.headers is not None))
+    return arrow.RecordBatch.from_arrays(arrays, schema=schema(with_headers=read.headers is not None))
 
 
 # internals

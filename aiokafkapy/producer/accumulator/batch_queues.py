@@ -183,13 +183,13 @@ class BatchQueues:
     # coming and going
 
     def add_open(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """Put a batch that takes records last."""
+        """Append an open batch to its queue."""
         queue.open_batch = batch
         queue.batches.append(batch)
         self._activate(queue, batch)
 
     def put_back(self, batch: ProducerBatch) -> None:
-        """Put a batch that came back to its old place."""
+        """Return a batch to its old place in the queue."""
         queue = self.queue(batch.topic_partition)
         queue.insert_in_order(batch)
         self._activate(queue, batch)

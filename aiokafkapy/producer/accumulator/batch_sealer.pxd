@@ -1,4 +1,4 @@
-# Types of batch_sealer.py for its compiled form. See there for what they mean.
+# Types of batch_sealer.py for its compiled form. They are documented there.
 
 cimport cython
 

@@ -60,7 +60,7 @@ class BatchSealer:
     def must_wait(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
         """True when ``batch``, the first of ``queue``, cannot be sent yet, because a thread compresses it or will.
 
-        It takes no more records then, nor if it is quick to compress and this call seals it.
+        In that case, and when this call seals it, the batch takes no more records.
         """
         if batch.is_being_compressed:
             return True

@@ -20,7 +20,7 @@ from operator import itemgetter
 from ...errors import IllegalStateError
 from ...record.builder import RecordBatchBuilder
 from ...record.compression import Compression
-from ..deliveries.produce_request_result import ProduceRequestResult
+from ..deliveries.produce_request_result import Move, ProduceRequestResult
 from .producer_batch import ProducerBatch
 
 __all__ = ["move_out", "remove_records", "split", "uncompressed"]
@@ -30,12 +30,12 @@ def split(batch: ProducerBatch, limit: int) -> list[ProducerBatch]:
     """Move the records into batches of at most ``limit`` bytes before compression, at least one record in each."""
     batch.leave_out_withdrawn()
     pieces: list[ProducerBatch] = []
-    moves: list[tuple[int, ProduceRequestResult, int]] = []
+    moves: list[Move] = []
     for index, (timestamp_ms, key, value, headers) in enumerate(batch.builder.records()):
         if not pieces or pieces[-1].try_append(timestamp_ms, key, value, headers) is None:
             pieces.append(_successor(batch, RecordBatchBuilder(limit), index, batch.compression))
             pieces[-1].try_append(timestamp_ms, key, value, headers)
-            moves.append((index, pieces[-1].produce_result, 0))
+            moves.append(Move(index, pieces[-1].produce_result, 0))
     batch.pass_on(pieces, moves)
     return pieces
 
@@ -55,7 +55,7 @@ def uncompressed(batch: ProducerBatch) -> ProducerBatch:
 
 def move_out(batch: ProducerBatch, result: ProduceRequestResult) -> None:
     """The records live on in no batch, but elsewhere, as those of ``result``."""
-    batch.pass_on((), [(0, result, 0)])
+    batch.pass_on((), [Move(0, result, 0)])
 
 
 # internals
@@ -65,12 +65,12 @@ def _without(batch: ProducerBatch, errors: Mapping[int, BaseException], compress
     failed = ProduceRequestResult(batch.topic_partition)
     indexes = [index for index in sorted(errors) if 0 <= index < batch.record_count]
     failed.record_count = len(indexes)
-    moves = [(index, failed, place) for place, index in enumerate(indexes)]
+    moves = [Move(index, failed, index_there) for index_there, index in enumerate(indexes)]
     rest: ProducerBatch | None = None
     builder, runs = batch.copy_without(errors)
     if runs:
         rest = _successor(batch, builder, runs[0][0], compression)
-        moves += [(index, rest.produce_result, place) for index, place in runs]
+        moves += [Move(index, rest.produce_result, index_there) for index, index_there in runs]
     batch.pass_on(() if rest is None else (rest,), sorted(moves, key=itemgetter(0)), len(indexes))
     if indexes:
         failed.fail([errors[index] for index in indexes].__getitem__)

@@ -113,8 +113,8 @@ class BuiltInPartitioner:
     # internals
 
     def _weighted(self, cumulative: Sequence[int]) -> int:
-        place = bisect_right(cumulative, int(random.random() * cumulative[-1]))
-        return self._partition_ids[place]
+        index = bisect_right(cumulative, int(random.random() * cumulative[-1]))
+        return self._partition_ids[index]
 
     def _next_of_round(self, candidates: Sequence[PartitionInfo]) -> int:
         if candidates is not self._candidates:

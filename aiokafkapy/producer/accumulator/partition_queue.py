@@ -29,7 +29,7 @@ NO_LINGER: Final = -1.0
 class TopicSettings(NamedTuple):
     """The settings of a topic's batches. ``linger`` is in seconds, infinity until a flush, or NO_LINGER."""
 
-    batch_size: int = 131_072
+    batch_size: int
     compression: int = 0
     compression_level: int | None = None
     linger: float = NO_LINGER
@@ -138,7 +138,7 @@ class TopicInfo:
         "topic",
     )
 
-    def __init__(self, topic: str, partitioner: BuiltInPartitioner, settings: TopicSettings = TopicSettings()) -> None:  # noqa: B008
+    def __init__(self, topic: str, partitioner: BuiltInPartitioner, settings: TopicSettings) -> None:
         self.topic = topic
         self.batch_size, self.compression, self.compression_level, self.linger, self.has_priority = settings
         # The topic's limit for a batch, if known, and the time until which it counts (``topic_limits``)
@@ -181,8 +181,8 @@ class TopicInfo:
             self.queues += [None] * (partition + 1 - len(self.queues))
         queue = self.queues[partition]
         if queue is None:
-            place = TopicPartition(self.topic, partition)
-            queue = self.queues[partition] = PartitionQueue(place, self.linger, has_priority=self.has_priority)
+            tp = TopicPartition(self.topic, partition)
+            queue = self.queues[partition] = PartitionQueue(tp, self.linger, has_priority=self.has_priority)
             queue.max_message_bytes = self.max_message_bytes
         return queue
 

@@ -1,10 +1,10 @@
-# Types of producer_batch.py for its compiled form. See there for what they mean.
+# Types of producer_batch.py for its compiled form. They are documented there.
 
 cimport cython
 
-from aiokafkapy.producer.deliveries.delivery cimport Delivery
+from aiokafkapy.producer.deliveries.delivery cimport Delivery, new_delivery
 from aiokafkapy.producer.deliveries.produce_request_result cimport ProduceRequestResult, Teller, new_result
-from aiokafkapy.producer.identity.sequenced_batch cimport SequencedBatch
+from aiokafkapy.producer.identity.sequenced_batch cimport SequencedBatch, increment_sequence
 from aiokafkapy.record.arrow_rows cimport ArrowRows as KernelRows
 from aiokafkapy.record.builder cimport RecordBatchBuilder as KernelBuilder
 from aiokafkapy.states cimport StateChanges
@@ -23,7 +23,7 @@ cdef class BatchAccount:
 
 @cython.final
 cdef class ProducerBatch(SequencedBatch):
-    # First what each append touches: among thousands of batches every line of memory is one that no cache has.
+    # The fields that each append touches come first: with thousands of batches, no cache holds them all.
     cdef readonly KernelBuilder builder
     cdef readonly ProduceRequestResult produce_result
     cdef readonly bint is_writable

@@ -23,8 +23,8 @@ Rules:
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from ... import _form as cython
@@ -34,16 +34,16 @@ else:
     except ImportError:  # interpreted, where there is no Cython
         from ... import _form as cython
 
-from ...common import NO_LEADER_EPOCH, NO_TIMESTAMP, Headers, TopicPartition
+from ...common import NO_LEADER_EPOCH, NO_TIMESTAMP, Buffer, Headers, TopicPartition
 from ...errors import IllegalStateError
 from ...record.arrow_rows import ArrowRows
 from ...record.builder import RecordBatchBuilder
 from ...record.compression import Compression, compress, inline_limit
 from ...record.layout import MAX_BATCH_SIZE
 from ...states import StateTable
-from ..deliveries.delivery import Delivery
-from ..deliveries.produce_request_result import ProduceRequestResult, Teller, new_result
-from ..identity.sequenced_batch import NO_SEQUENCE, SequencedBatch
+from ..deliveries.delivery import Delivery, new_delivery
+from ..deliveries.produce_request_result import Move, ProduceRequestResult, Teller, new_result
+from ..identity.sequenced_batch import NO_SEQUENCE, SequencedBatch, increment_sequence
 
 if TYPE_CHECKING:
     from .batch_phases import BatchPhases
@@ -189,7 +189,7 @@ class ProducerBatch(SequencedBatch):
         self.compression = compression
         self.compression_level = compression_level
         self.is_being_compressed = False
-        self._compressed: Any = None
+        self._compressed: Buffer | None = None
         # The indexes of the records that are not to be sent
         self.withdrawn: set[int] | None = None
         # Attempts
@@ -207,7 +207,9 @@ class ProducerBatch(SequencedBatch):
 
     # filling
 
-    def try_append(self, timestamp_ms: int, key: Any, value: Any, headers: Headers | None) -> Delivery | None:
+    def try_append(
+        self, timestamp_ms: int, key: Buffer | None, value: Buffer | None, headers: Headers | None
+    ) -> Delivery | None:
         """Encode one record (bytes-like or None) and return its delivery; None when the batch is full or closed, or
         when it needs more memory than its builder's ``allowance``, which ``wanted`` then tells.
 
@@ -222,15 +224,15 @@ class ProducerBatch(SequencedBatch):
             return None
         index = self.record_count
         self.record_count = index + 1
-        delivery = Delivery.__new__(Delivery)  # new_delivery() without its call
-        delivery._result = self.produce_result
-        delivery._index = index
-        delivery._timestamp_ms = timestamp_ms
-        delivery._key_size = -1 if key is None else len(key) if type(key) is bytes else _size_of(key)
-        delivery._value_size = len(value) if type(value) is bytes else _size_of(value)
-        return delivery
+        return new_delivery(
+            self.produce_result,
+            index,
+            timestamp_ms,
+            -1 if key is None else len(key) if type(key) is bytes else _size_of(key),
+            len(value) if type(value) is bytes else _size_of(value),
+        )
 
-    def append_run(self, timestamp_ms: int, values: Any, start: int, stop: int) -> int:
+    def append_run(self, timestamp_ms: int, values: Sequence[bytes | None], start: int, stop: int) -> int:
         """Append ``values[start:stop]``, without keys, as long as they fit into the memory that is paid for; return the
         position after them. Raises as ``try_append``; the records before are in the batch.
         """
@@ -317,7 +319,7 @@ class ProducerBatch(SequencedBatch):
         else:
             self.builder.seal(self.compression, payload)
 
-    def place(self) -> TopicPartition:
+    def destination(self) -> TopicPartition:
         """The batch's partition, as the ``TransactionManager`` asks for it."""
         return self.topic_partition
 
@@ -325,7 +327,7 @@ class ProducerBatch(SequencedBatch):
         """Write the sealed batch's header, with its identity and sequence."""
         self.builder.stamp(self.producer_id, self.producer_epoch, self.base_sequence, self.is_transactional)
 
-    def buffers(self) -> tuple[Any, ...]:
+    def buffers(self) -> tuple[Buffer, ...]:
         """The sealed batch's bytes for the transport, not copied."""
         return self.builder.buffers()
 
@@ -428,7 +430,7 @@ class ProducerBatch(SequencedBatch):
         self.builder, runs = self.copy_without(withdrawn)
         result, self.produce_result = self.produce_result, new_result(self.topic_partition)
         self.produce_result.record_count = self.record_count
-        result.move([(index, self.produce_result, place) for index, place in runs])
+        result.move([Move(index, self.produce_result, index_there) for index, index_there in runs])
 
     def tell_early(self, errors: Mapping[int, BaseException]) -> None:
         """Tell some records' own outcomes now, by index: the batch stays on its way with all of them.
@@ -458,13 +460,10 @@ class ProducerBatch(SequencedBatch):
             was_left_out = is_left_out
         return builder, runs
 
-    def pass_on(
-        self, successors: Collection[ProducerBatch], moves: list[tuple[int, ProduceRequestResult, int]], failed: int = 0
-    ) -> None:
+    def pass_on(self, successors: Collection[ProducerBatch], moves: list[Move], failed: int = 0) -> None:
         """Seal ``successors``, in which the records live on but for ``failed`` of them; this batch is done.
 
-        The successors get its identity and consecutive sequences, if it had any. Deliveries follow ``moves``: from this
-        index on to that result, from that index on.
+        The successors get its identity and consecutive sequences, if it had any. Deliveries follow ``moves``.
         """
         if self.is_done:
             raise IllegalStateError(f"{self!r} has its outcome already")
@@ -474,7 +473,7 @@ class ProducerBatch(SequencedBatch):
             batch._incomplete = self._incomplete
             if self.has_sequence:
                 batch.set_producer_state(self.producer_id, self.producer_epoch, sequence, self.is_transactional)
-                sequence = (sequence + batch.record_count) & 0x7FFFFFFF
+                sequence = increment_sequence(sequence, batch.record_count)
         self._finish(BatchState.SPLIT)
         account, self._incomplete = self._incomplete, None
         if account is not None:
@@ -482,8 +481,8 @@ class ProducerBatch(SequencedBatch):
         self.produce_result.move(moves)
 
     def __repr__(self) -> str:
-        place, state = self.topic_partition, self.state.name
-        return f"<ProducerBatch {place} {state}, records={self.record_count}, size={self.size}>"
+        state = self.state.name
+        return f"<ProducerBatch {self.topic_partition} {state}, records={self.record_count}, size={self.size}>"
 
     # internals
 
@@ -523,5 +522,5 @@ def new_batch(
     return batch
 
 
-def _size_of(data: Any) -> int:
+def _size_of(data: Buffer | None) -> int:
     return -1 if data is None else memoryview(data).nbytes

@@ -1,4 +1,4 @@
-# Types of record_accumulator.py for its compiled form. See there for what they mean.
+# Types of record_accumulator.py for its compiled form. They are documented there.
 
 cimport cython
 
@@ -21,7 +21,7 @@ cdef class RecordAccumulator:
     cdef BufferPool _pool
     cdef IncompleteBatches _incomplete
     cdef BatchSealer _sealer
-    cdef readonly BatchQueues _queues
+    cdef BatchQueues _queues
     cdef ReadyBatches _ready_batches
     cdef readonly RecordAppender appender
     cdef public object on_room

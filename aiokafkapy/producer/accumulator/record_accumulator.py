@@ -269,7 +269,9 @@ class RecordAccumulator:
     def take_queued(
         self, is_meant: Callable[[TopicPartition], bool], *, also_sent: bool = False
     ) -> list[ProducerBatch]:
-        """Take out the never-sent batches of these partitions, or of all, closed, as ``expired_batches`` does."""
+        """Take out the never-sent batches of these partitions, closed, as ``expired_batches`` does; with ``also_sent``
+        also the batches that were sent once.
+        """
         queues = [queue for queue in self._queues.with_batches() if is_meant(queue.topic_partition)]
         taken = [batch for queue in queues for batch in queue.batches if also_sent or batch.may_be_taken_back]
         for batch in taken:
@@ -401,8 +403,8 @@ class RecordAccumulator:
         batches of later records will be at or above.
         """
         self.appender.close_open_batches()
-        places = {batch.topic_partition for batch in self._incomplete.copy_all()}
-        return {place: self._queues.queue(place).next_order for place in places}
+        partitions = {batch.topic_partition for batch in self._incomplete.copy_all()}
+        return {tp: self._queues.queue(tp).next_order for tp in partitions}
 
     def hurry(self) -> Flush:
         """Make everything ready at once, until the returned flush is ended; it waits for nothing."""

@@ -19,6 +19,7 @@ Rules:
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -82,7 +83,6 @@ _NOT_THE_CLUSTERS: Final = (
     UnsupportedForMessageFormatError,
 )
 """Errors of the record itself, or caused by the user or by the end of the producer."""
-_UNBOUNDED: Final = 1 << 62
 _ALL: Final = ""
 """Stands for the topic when one circuit is for all."""
 
@@ -116,7 +116,7 @@ class Circuits:
         has_transactions: bool = False,
     ) -> None:
         self._options = options
-        self._probes = _UNBOUNDED if has_transactions else options.probes
+        self._probes = math.inf if has_transactions else options.probes
         self._open_time = options.open_ms / 1000
         self._is_for_all = options.scope == "producer"
         self._on_change = on_change
@@ -247,7 +247,7 @@ class _Circuit:
         self.failures = 0
         self.last_error: KafkaError | None = None
         self.opened_at = self.retry_at = 0.0
-        self.probes = 0
+        self.probes: float = 0
 
     def become(self, state: CircuitState) -> None:
         self.state = CIRCUIT_STATES.transition(self.state, state)

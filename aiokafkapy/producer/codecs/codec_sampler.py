@@ -17,8 +17,9 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
+from ...common import Buffer
 from ...observability import get_logger
 from ...record.compression import Compression, compress, decompress
 from ...record.layout import BATCH_HEADER_SIZE
@@ -155,7 +156,7 @@ class CodecSampler(PassingWatch):
 
 
 def measure(
-    codec: int, records: Any, size: int, candidates: Collection[Candidate] = CANDIDATES
+    codec: int, records: Buffer, size: int, candidates: Collection[Candidate] = CANDIDATES
 ) -> dict[Candidate, Measurement]:
     """The result of each candidate for a batch's records, which are ``size`` bytes, compressed with ``codec``.
     A codec whose library is missing is left out. To be run in a thread: it takes milliseconds.

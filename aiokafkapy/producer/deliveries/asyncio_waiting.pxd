@@ -1,4 +1,4 @@
-# Types of asyncio_waiting.py for its compiled form. See there for what they mean.
+# Types of asyncio_waiting.py for its compiled form. They are documented there.
 
 from aiokafkapy.producer.deliveries.shortcuts cimport running_loop
 from aiokafkapy.producer.deliveries.waiter cimport new_waiter, wake, wake_all

@@ -1,4 +1,4 @@
-# Types of delivery.py for its compiled form. See there for what they mean.
+# Types of delivery.py for its compiled form. They are documented there.
 
 cimport cython
 
@@ -15,7 +15,7 @@ cdef class Delivery:
     cdef long long _index
     cdef long long _timestamp_ms
     cdef int _key_size
-    cdef int _value_size
+    cdef int value_size
 
     cpdef bint done(self) except -1
     cdef _follow(self)

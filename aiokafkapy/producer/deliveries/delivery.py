@@ -52,13 +52,13 @@ class Delivery:
     event loop: before there is an outcome, WrongEventLoopError is raised on another.
     """
 
-    __slots__ = ("_index", "_key_size", "_result", "_timestamp_ms", "_value_size")
+    __slots__ = ("_index", "_key_size", "_result", "_timestamp_ms", "value_size")
 
     _result: ProduceRequestResult
     _index: int
     _timestamp_ms: int
     _key_size: int
-    _value_size: int
+    value_size: int
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if self._result.status != SUCCEEDED and not self.done():
@@ -79,7 +79,7 @@ class Delivery:
                 raise waiting().no_outcome_error()
             if self._result.status == FAILED:
                 raise self._result.error(self._index)
-        return self._result.metadata(self._index, self._timestamp_ms, self._key_size, self._value_size)
+        return self._result.metadata(self._index, self._timestamp_ms, self._key_size, self.value_size)
 
     def exception(self) -> BaseException | None:
         """The record's error, None when it was delivered; raises ``asyncio.InvalidStateError`` without an outcome."""
@@ -145,7 +145,7 @@ def new_delivery(
     delivery._index = index
     delivery._timestamp_ms = timestamp_ms
     delivery._key_size = key_size
-    delivery._value_size = value_size
+    delivery.value_size = value_size
     return delivery
 
 

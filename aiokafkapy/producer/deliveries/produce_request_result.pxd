@@ -1,4 +1,4 @@
-# Types of produce_request_result.py for its compiled form. See there for what they mean.
+# Types of produce_request_result.py for its compiled form. They are documented there.
 
 cimport cython
 
@@ -17,7 +17,7 @@ cdef class Teller:
 # Not tracked by the cyclic collector: the docstring of produce_request_result.py says why that is safe.
 @cython.final
 cdef class ProduceRequestResult:
-    # First what each delivery asks for, see ProducerBatch.
+    # The fields that each delivery reads come first, see ProducerBatch.
     cdef public int status
     cdef object _topic
     cdef object _partition

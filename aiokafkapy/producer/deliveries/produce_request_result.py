@@ -23,7 +23,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from ... import _form as cython
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COST_OF_ERROR",
     "Job",
+    "Move",
     "ProduceRequestResult",
     "SettlementCounter",
     "Teller",
@@ -68,6 +69,14 @@ FIRST_PRUNE: Final = 1024
 RecordErrors = Callable[[int], BaseException]
 Job = Callable[[int], int]
 """Tells as many tasks as it is given, or all that are left; returns their number."""
+
+
+class Move(NamedTuple):
+    """The records from ``first`` on, up to the next move's, live on as those of ``result``, from ``index_there`` on."""
+
+    first: int
+    result: ProduceRequestResult
+    index_there: int
 
 
 class Teller:
@@ -129,7 +138,7 @@ class ProduceRequestResult:
         self.log_append_time_ms = -1
         self._errors: BaseException | RecordErrors | None = None
         self._starts: list[int] | None = None
-        self._moves: list[tuple[int, ProduceRequestResult, int]] | None = None
+        self._moves: list[Move] | None = None
         self.timing: MetadataMaker | None = None
         # The id of the loop that the batch belongs to, 0 without one: no task of another loop may wait for it. A
         # reference to the loop would keep it for ever if it is thrown away before the outcome.
@@ -161,10 +170,10 @@ class ProduceRequestResult:
         self._errors = kept_error(errors) if isinstance(errors, BaseException) else errors
         self._settle(FAILED, teller)
 
-    def move(self, moves: Sequence[tuple[int, ProduceRequestResult, int]]) -> None:
-        """The records live on elsewhere: (first index, its new result, its index there), ascending from index 0."""
+    def move(self, moves: Sequence[Move]) -> None:
+        """The records live on elsewhere; ``moves`` ascend from index 0."""
         self._moves = list(moves)
-        self._starts = [first for first, _, _ in self._moves]
+        self._starts = [move.first for move in self._moves]
         self.status = MOVED
         waiters, callbacks = self._waiters or [], self._callbacks
         indexes = self._indexes_of(waiters)
@@ -193,31 +202,31 @@ class ProduceRequestResult:
 
         The waiters go as they are: of thousands of records, each may leave by itself.
         """
-        moves: list[tuple[int, ProduceRequestResult, int]] = []
+        moves: list[Move] = []
         position = 0
-        for place, index in enumerate(indexes):
+        for index_there, index in enumerate(indexes):
             if position < index:
-                moves.append((position, rest, position))
-            moves.append((index, told, place))
+                moves.append(Move(position, rest, position))
+            moves.append(Move(index, told, index_there))
             position = index + 1
-        moves.append((position, rest, position))  # behind the last record, too, for the sake of flushes
-        self._moves, self._starts = moves, [first for first, _, _ in moves]
+        moves.append(Move(position, rest, position))  # behind the last record, too, for the sake of flushes
+        self._moves, self._starts = moves, [move.first for move in moves]
         self.status = MOVED
         waiters, all_indexes, callbacks = self._waiters, self._waiting_indexes, self._callbacks
         rest._waiters, rest._waiting_indexes, rest._prune_at = waiters, all_indexes, self._prune_at
         rest._counters = self._counters
         self._waiters = self._waiting_indexes = self._callbacks = self._counters = None
-        places = {index: place for place, index in enumerate(indexes)}
+        told_index = {index: index_there for index_there, index in enumerate(indexes)}
         if waiters is not None and all_indexes is None:
-            for index, place in places.items():
+            for index, index_there in told_index.items():
                 if index < len(waiters):
-                    told.add_waiter(place, waiters[index])
+                    told.add_waiter(index_there, waiters[index])
         elif waiters is not None:
             for index, waiter in zip(all_indexes or (), waiters, strict=True):
-                if index in places:
-                    told.add_waiter(places[index], waiter)
+                if index in told_index:
+                    told.add_waiter(told_index[index], waiter)
         for index, delivery, fn, loop, context in callbacks or ():
-            result, there = (told, places[index]) if index in places else (rest, index)
+            result, there = (told, told_index[index]) if index in told_index else (rest, index)
             result.add_callback(there, delivery, fn, loop, context)
 
     def abandon(self) -> None:
@@ -350,9 +359,9 @@ class ProduceRequestResult:
     def _prune(self, waiters: list[Awaiter]) -> None:
         """Throw out the waiters of cancelled tasks."""
         indexes = self._indexes_of(waiters)
-        kept = [place for place, waiter in enumerate(waiters) if not waiter.done()]
-        self._waiting_indexes = [indexes[place] for place in kept]
-        self._waiters = [waiters[place] for place in kept]
+        kept = [position for position, waiter in enumerate(waiters) if not waiter.done()]
+        self._waiting_indexes = [indexes[position] for position in kept]
+        self._waiters = [waiters[position] for position in kept]
         self._prune_at = max(FIRST_PRUNE, 2 * len(kept))
 
     def _settle(self, status: int, teller: Teller | None) -> None:

@@ -1,4 +1,4 @@
-# Types of waiting.py for its compiled form. See there for what they mean.
+# Types of waiting.py for its compiled form. They are documented there.
 
 
 cdef class Waiting:

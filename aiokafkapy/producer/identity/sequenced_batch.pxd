@@ -1,6 +1,9 @@
-# Types of sequenced_batch.py for its compiled form. See there for what they mean.
+# Types of sequenced_batch.py for its compiled form. They are documented there.
 
 cdef int _NOTHING
+cdef long long MAX_SEQUENCE
+
+cpdef long long increment_sequence(long long sequence, long long by) except -1
 
 
 cdef class SequencedBatch:
@@ -12,10 +15,10 @@ cdef class SequencedBatch:
     cdef readonly bint is_transactional
     cdef public bint sequence_has_been_reset
     cdef public bint may_be_renumbered
-    # Last, beside what each append touches in a ProducerBatch.
+    # Last, beside the fields of ProducerBatch that each append touches.
     cdef readonly Py_ssize_t record_count
 
-    cpdef object place(self)
+    cpdef object destination(self)
     cpdef set_producer_state(
         self, long long producer_id, int producer_epoch, int base_sequence, bint is_transactional=*
     )

@@ -11,11 +11,19 @@ from typing import Final
 
 from ...common import TopicPartition
 
-__all__ = ["NO_PRODUCER_EPOCH", "NO_PRODUCER_ID", "NO_SEQUENCE", "SequencedBatch"]
+__all__ = [
+    "MAX_SEQUENCE",
+    "NO_PRODUCER_EPOCH",
+    "NO_PRODUCER_ID",
+    "NO_SEQUENCE",
+    "SequencedBatch",
+    "increment_sequence",
+]
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
+MAX_SEQUENCE: Final = 2**31 - 1
 _NOTHING: Final = -1  # each of these is a C number when compiled
 
 
@@ -51,7 +59,7 @@ class SequencedBatch:
         # False while an attempt may have been written; True again once a broker has said that it does not have it
         self.may_be_renumbered = True
 
-    def place(self) -> TopicPartition:
+    def destination(self) -> TopicPartition:
         """The partition that the batch is for."""
         raise NotImplementedError
 
@@ -77,3 +85,8 @@ class SequencedBatch:
 
     def stamp(self) -> None:
         """Write identity and sequence into the batch's bytes, if it has any."""
+
+
+def increment_sequence(sequence: int, by: int) -> int:
+    """The sequence, ``by`` records later; it wraps to 0 after 2³¹ - 1, as the brokers expect."""
+    return (sequence + by) & MAX_SEQUENCE

@@ -1,15 +1,13 @@
-# Types of transaction_manager.py for its compiled form. See there for what they mean.
+# Types of transaction_manager.py for its compiled form. They are documented there.
 
 cimport cython
 
-from aiokafkapy.producer.identity.sequenced_batch cimport SequencedBatch
+from aiokafkapy.producer.identity.sequenced_batch cimport MAX_SEQUENCE, SequencedBatch, increment_sequence
 
 cdef int NO_SEQUENCE
-cdef long long MAX_SEQUENCE
 cdef long long NO_LAST_ACKED_SEQUENCE
 cdef Py_ssize_t BATCHES_REMEMBERED
 
-cpdef long long increment_sequence(long long sequence, long long by) except -1
 cpdef long long last_sequence_of(SequencedBatch batch) except -1
 cpdef bint is_before(long long first, long long second) except -1
 

@@ -39,7 +39,14 @@ from ...errors import (
     for_code,
 )
 from ...states import StateTable
-from .sequenced_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, SequencedBatch
+from .sequenced_batch import (
+    MAX_SEQUENCE,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    SequencedBatch,
+    increment_sequence,
+)
 from .transaction import Transaction
 
 __all__ = [
@@ -48,12 +55,10 @@ __all__ = [
     "TransactionManager",
     "TransactionManagerState",
     "TxnPartitionEntry",
-    "increment_sequence",
 ]
 
 NO_LAST_ACKED_SEQUENCE: Final = -1
 MAX_EPOCH: Final = 2**15 - 1
-MAX_SEQUENCE: Final = 2**31 - 1
 BATCHES_REMEMBERED: Final = 5
 """The batches of a producer that brokers remember in each partition (``ProducerStateEntry``): they do not detect older
 duplicates.
@@ -111,11 +116,6 @@ _UNINITIALIZED: Final = _State.UNINITIALIZED
 _READY: Final = _State.READY
 
 NO_IDENTITY: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
-
-
-def increment_sequence(sequence: int, by: int) -> int:
-    """The sequence, ``by`` records later; it wraps to 0 after 2³¹ - 1, as the brokers expect."""
-    return (sequence + by) & MAX_SEQUENCE
 
 
 def last_sequence_of(batch: SequencedBatch) -> int:
@@ -262,7 +262,7 @@ class TransactionManager:
 
         An empty partition that still has an old identity begins again with the current one.
         """
-        entry = self._entry(batch.place())
+        entry = self._entry(batch.destination())
         if not entry.in_flight and not self._is_current(entry):
             entry.start_sequences_at_beginning(self._identity)
         identity, is_transactional = self._identity, self.transaction is not None
@@ -272,13 +272,13 @@ class TransactionManager:
 
     def add_in_flight_batch(self, batch: SequencedBatch) -> None:
         """Follow ``batch``, which has its sequence, until it has an outcome."""
-        self._entry(batch.place()).add(batch)
+        self._entry(batch.destination()).add(batch)
 
     # told by the Sender
 
     def remove_in_flight_batch(self, batch: SequencedBatch) -> None:
         """Forget ``batch``: it was split, or has an outcome."""
-        entry = self._partitions.get(batch.place())
+        entry = self._partitions.get(batch.destination())
         if entry is not None:
             entry.remove(batch)
 
@@ -288,7 +288,7 @@ class TransactionManager:
         Returns -1, or the highest offset acknowledged before, when the batch was written at or below it: records that
         were acknowledged are gone. A batch that the broker had already may lie below a later one.
         """
-        entry = self._partitions.get(batch.place())
+        entry = self._partitions.get(batch.destination())
         if entry is None or not entry.identity.is_that_of(batch.producer_id, batch.producer_epoch):
             return NO_OFFSET  # the answer to a batch from before a renumbering
         last, lost_from = last_sequence_of(batch), NO_OFFSET
@@ -314,9 +314,9 @@ class TransactionManager:
         if not batch.has_sequence:
             return
         if isinstance(error, UnknownProducerIdError) and not adjust_sequence_numbers:
-            self._entry(batch.place()).reset_sequences()
+            self._entry(batch.destination()).reset_sequences()
         elif isinstance(error, OutOfOrderSequenceNumberError) or adjust_sequence_numbers:
-            self.request_epoch_bump(batch.place())
+            self.request_epoch_bump(batch.destination())
 
     def mark_sequence_unresolved(self, batch: SequencedBatch) -> None:
         """``batch`` expired and may or may not be on the broker: drain no new batch until that is settled.
@@ -326,9 +326,9 @@ class TransactionManager:
         if self.transaction is not None:
             return
         following = increment_sequence(last_sequence_of(batch), 1)
-        known = self._unresolved.get(batch.place())
+        known = self._unresolved.get(batch.destination())
         if known is None or is_before(known, following):
-            self._unresolved[batch.place()] = following
+            self._unresolved[batch.destination()] = following
 
     def maybe_resolve_sequences(self, is_on_the_wire: Callable[[TopicPartition], bool]) -> None:
         """Settle the unresolved partitions without batches in flight (Java's method of this name)."""
@@ -385,7 +385,7 @@ class TransactionManager:
 
     def can_retry(self, code: int, log_start_offset: int, batch: SequencedBatch) -> bool:
         """True when the batch may be sent again after the error ``code``; may ask for an epoch bump as KIP-360 says."""
-        topic_partition = batch.place()
+        topic_partition = batch.destination()
         if self.transaction is not None:
             return self._can_retry_in_transaction(code, batch)
         if code == UnknownProducerIdError.code:
@@ -420,7 +420,7 @@ class TransactionManager:
         assert transaction is not None
         transaction.needs_new_epoch |= batch.has_sequence
         cause = error if isinstance(error, KafkaError) else KafkaError(str(error))
-        transaction.fail_batch(batch.place(), batch.order, cause)
+        transaction.fail_batch(batch.destination(), batch.order, cause)
 
     def _can_retry_in_transaction(self, code: int, batch: SequencedBatch) -> bool:
         """An epoch cannot be bumped within a transaction: a gap in the sequences ends it."""
@@ -428,7 +428,8 @@ class TransactionManager:
         assert transaction is not None
         if code == OutOfOrderSequenceNumberError.code:
             # Only too early; but once the transaction has failed, the batch before may never come.
-            return transaction.takes_partitions and not self._entry(batch.place()).is_next_sequence(batch.base_sequence)
+            entry = self._entry(batch.destination())
+            return transaction.takes_partitions and not entry.is_next_sequence(batch.base_sequence)
         return for_code(code).retriable
 
     def _is_first_in_doubt(self, topic_partition: TopicPartition) -> bool:

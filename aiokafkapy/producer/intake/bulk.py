@@ -345,7 +345,7 @@ class Outcomes(Sequence[RecordMetadata | BaseException]):
 
 
 def _lacks(topic: str, partition: int | None) -> tuple[_Lack, _Lack, _Lack]:
-    """The condition that a record may have to wait for."""
+    """The conditions that a record may have to wait for."""
     return (topic, partition), (topic, None), _ROOM
 
 

@@ -1,4 +1,4 @@
-# Types of guarded_intake.py for its compiled form. See there for what they mean.
+# Types of guarded_intake.py for its compiled form. They are documented there.
 
 from aiokafkapy.producer.intake.intercepted_intake cimport InterceptedIntake
 from aiokafkapy.producer.intake.record_intake cimport RecordIntake

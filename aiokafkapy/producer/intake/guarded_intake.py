@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ...errors import CircuitOpenError, KafkaError
 from ..arguments import topic_name
 from ..deliveries.delivery import Delivery
+from ..records import ProducerRecord, Unchecked
 from ..serializers import PreparedSerializer
 from .intercepted_intake import InterceptedIntake
 from .interceptors import ProducerInterceptors
@@ -80,11 +81,18 @@ class GuardedInterceptedIntake(InterceptedIntake):
         self._circuits = runtime.circuits
         RecordIntake.bind(self, runtime)
 
-    def accept_intercepted(
-        self, topic: object, value: object, key: object, partition: object, timestamp_ms: object, headers: object
-    ) -> Delivery | PendingRecord:
-        """As ``RecordIntake.accept``; raises CircuitOpenError too."""
-        return _accept(self, self._circuits, topic, value, key, partition, timestamp_ms, headers)
+    def accept_intercepted(self, record: ProducerRecord, headers: Unchecked) -> Delivery | PendingRecord:
+        """As ``InterceptedIntake.accept_intercepted``; raises CircuitOpenError too."""
+        return _accept(
+            self,
+            self._circuits,
+            record.topic,
+            record.value,
+            record.key,
+            record.partition,
+            record.timestamp_ms,
+            headers,
+        )
 
 
 def _accept(

@@ -1,4 +1,4 @@
-# Types of intercepted_intake.py for its compiled form. See there for what they mean.
+# Types of intercepted_intake.py for its compiled form. They are documented there.
 
 from aiokafkapy.producer.intake.record_intake cimport RecordIntake
 
@@ -9,6 +9,4 @@ cdef class InterceptedIntake(RecordIntake):
     cpdef object accept(
         self, object topic, object value, object key, object partition, object timestamp_ms, object headers
     )
-    cpdef object accept_intercepted(
-        self, object topic, object value, object key, object partition, object timestamp_ms, object headers
-    )
+    cpdef object accept_intercepted(self, object record, object headers)

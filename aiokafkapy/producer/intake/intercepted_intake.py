@@ -62,23 +62,15 @@ class InterceptedIntake(RecordIntake):
         try:
             if headers is not None:
                 headers = materialized(record.topic, headers)
-            accepted = self.accept_intercepted(
-                record.topic, record.value, record.key, record.partition, record.timestamp_ms, headers
-            )
+            accepted = self.accept_intercepted(record, headers)
         except Exception as error:
             interceptors.on_acknowledgement(None, error, headers, told)
             raise
         interceptors.watch(accepted, headers, told)
         return accepted
 
-    def accept_intercepted(
-        self,
-        topic: Unchecked,
-        value: Unchecked,
-        key: Unchecked,
-        partition: Unchecked,
-        timestamp_ms: Unchecked,
-        headers: Unchecked,
-    ) -> Delivery | PendingRecord:
-        """As ``RecordIntake.accept``, of a record as the chain leaves it."""
-        return RecordIntake.accept(self, topic, value, key, partition, timestamp_ms, headers)
+    def accept_intercepted(self, record: ProducerRecord, headers: Unchecked) -> Delivery | PendingRecord:
+        """As ``RecordIntake.accept``, of a record as the chain leaves it; ``headers`` are its own, read already."""
+        return RecordIntake.accept(
+            self, record.topic, record.value, record.key, record.partition, record.timestamp_ms, headers
+        )

@@ -103,7 +103,7 @@ class CallablePartitioner:
 def partitioner_for(partitioner: Any, *, ignore_keys: bool = False) -> Partitioner:
     """The partitioner for an option: for None, an object with ``partition``, a class of such objects, or a function."""
     if partitioner is None:
-        return DefaultPartitioner(ignore_keys)
+        return DefaultPartitioner(ignore_keys=ignore_keys)
     if isinstance(partitioner, type):
         partitioner = partitioner()
     if callable(getattr(partitioner, "partition", None)):

@@ -218,7 +218,7 @@ class RecordIntake:
             if delivery is None:
                 delivery = self._append_with_time(state, chosen, time_ms, key, value, headers)
             if delivery is not None:
-                self.unyielded += RECORD_COST if value is None else RECORD_COST + delivery._value_size
+                self.unyielded += RECORD_COST if value is None else RECORD_COST + delivery.value_size
                 return delivery
             partition = chosen  # once for each record: it is not chosen again when there is room
         else:

@@ -1,4 +1,4 @@
-# Types of record_sender.py for its compiled form. See there for what they mean.
+# Types of record_sender.py for its compiled form. They are documented there.
 
 from aiokafkapy.producer.deliveries.delivery cimport Delivery
 from aiokafkapy.producer.intake.record_intake cimport IntakeHolder, RecordIntake

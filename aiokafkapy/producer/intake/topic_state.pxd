@@ -1,4 +1,4 @@
-# Types of topic_state.py for its compiled form. See there for what they mean.
+# Types of topic_state.py for its compiled form. They are documented there.
 
 cimport cython
 

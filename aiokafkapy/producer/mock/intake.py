@@ -68,25 +68,16 @@ class MockIntake(InterceptedIntake):
         self.accepting_runtime()
         if isinstance(headers, Iterator):
             headers = materialized(topic, headers)  # it is read here, so that its error is the record's
-        return self.accept_intercepted(topic, value, key, partition, timestamp_ms, headers)
+        return self.accept_intercepted(ProducerRecord(topic, value, key, partition, timestamp_ms, headers), headers)
 
-    def accept_intercepted(
-        self,
-        topic: Unchecked,
-        value: Unchecked,
-        key: Unchecked,
-        partition: Unchecked,
-        timestamp_ms: Unchecked,
-        headers: Unchecked,
-    ) -> Delivery | PendingRecord:
+    def accept_intercepted(self, record: ProducerRecord, headers: Unchecked) -> Delivery | PendingRecord:
         """As ``RecordIntake.accept``, of a record as the chain leaves it."""
-        record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
         runtime = cast("MockRuntime", self.accepting_runtime())
         runtime.failures.raise_for("send")
         topic = topic_name(record.topic)
         time_ms = now_ms() if record.timestamp_ms is None else time_of(topic, record.timestamp_ms)
         partition = None if record.partition is None else partition_of(topic, record.partition)
-        headers = None if record.headers is None else headers_of(topic, record.headers)
+        headers = None if headers is None else headers_of(topic, headers)
         key, value = self._serialized(topic, record)
         is_serialized = not (isawaitable(key) or isawaitable(value))
         if is_serialized:

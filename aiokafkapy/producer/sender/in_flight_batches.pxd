@@ -1,4 +1,4 @@
-# Types of in_flight_batches.py for its compiled form. See there for what they mean.
+# Types of in_flight_batches.py for its compiled form. They are documented there.
 
 cimport cython
 

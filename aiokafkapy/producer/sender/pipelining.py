@@ -53,12 +53,12 @@ class Pipelining:
         """The limit of each node that ever answered."""
         return {node_id: node.window for node_id, node in sorted(self._nodes.items())}
 
-    def answered(self, node_id: int, place: int, size: int, seconds: float, now: float) -> None:
-        """A request of ``size`` bytes was answered ``seconds`` after it was sent, the ``place``th in flight then."""
+    def answered(self, node_id: int, depth: int, size: int, seconds: float, now: float) -> None:
+        """A request of ``size`` bytes was answered ``seconds`` after it was sent, as the ``depth``th in flight."""
         node = self._nodes.get(node_id)
         if node is None:
             node = self._nodes[node_id] = _Node(min(FIRST, self._most), now)
-        node.answered(place, size, seconds, now, self._most)
+        node.answered(depth, size, seconds, now, self._most)
 
     def throttled(self, node_id: int, now: float) -> None:
         """The node throttles us."""
@@ -89,7 +89,7 @@ class _Node:
         self.least = inf
         self.is_full = False
 
-    def answered(self, place: int, size: int, seconds: float, now: float, most: int) -> None:
+    def answered(self, depth: int, size: int, seconds: float, now: float, most: int) -> None:
         """As ``Pipelining.answered``."""
         if seconds <= 0:
             return
@@ -99,11 +99,11 @@ class _Node:
         shortest = min(self.shortest.get(magnitude, seconds), seconds)
         self.shortest[magnitude] = shortest
         if self.is_measuring:
-            if place == 1:
+            if depth == 1:
                 self.is_measuring, self.measured_at = False, now
                 self.change(self.window, now)
         elif now - seconds >= self.changed_at:
-            self._count(seconds / shortest, place, now, most)
+            self._count(seconds / shortest, depth, now, most)
 
     def begin_to_measure(self, now: float) -> None:
         """True when the measured time is too old."""
@@ -118,10 +118,10 @@ class _Node:
 
     # internals
 
-    def _count(self, ratio: float, place: int, now: float, most: int) -> None:
+    def _count(self, ratio: float, depth: int, now: float, most: int) -> None:
         self.answers += 1
         self.least = min(self.least, ratio)
-        self.is_full = self.is_full or place >= self.window
+        self.is_full = self.is_full or depth >= self.window
         if self.answers < self.window:
             return
         queued = self.window * (1 - 1 / self.least)

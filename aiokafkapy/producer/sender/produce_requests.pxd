@@ -1,4 +1,4 @@
-# Types of produce_requests.py for its compiled form. See there for what they mean.
+# Types of produce_requests.py for its compiled form. They are documented there.
 
 cimport cython
 
@@ -61,7 +61,7 @@ cdef class ProduceRequest(ClientRequest):
     cdef object transactional_id
     cdef int acks
     cdef int timeout_ms
-    cdef int place
+    cdef int depth
     cdef long long size
 
     @cython.locals(batch=ProducerBatch)

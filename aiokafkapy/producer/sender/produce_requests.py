@@ -202,7 +202,7 @@ class ProduceRequests:
         self._in_flight_batches.add(batches)
         self.in_flight[node_id] = self.in_flight.get(node_id, 0) + 1
         if self._pipelining is not None:
-            request.place = self.in_flight[node_id]
+            request.depth = self.in_flight[node_id]
             request.size = sum(batch.builder.size for batch in batches)
         self._metrics.record_request(records, now)
         self._client.post(request, now)
@@ -248,7 +248,7 @@ class ProduceRequests:
         elif body.throttle_time_ms > 0:
             pipelining.throttled(sent.node_id, now)
         else:
-            pipelining.answered(sent.node_id, sent.place, sent.size, response.latency, now)
+            pipelining.answered(sent.node_id, sent.depth, sent.size, response.latency, now)
 
     def _handle_by_partition(self, sent: ProduceRequest, body: ProduceResponse, now: float) -> None:
         """Handle the answers of a response, in any order; some may be errors."""
@@ -258,7 +258,7 @@ class ProduceRequests:
         # newer.
         cluster = self._metadata.cluster
         current = {topic for topic, topic_id, _ in asked if topic_id == cluster.topic_id(topic)}
-        hints = {place: hint for place, hint in leader_hints(answers).items() if place.topic in current}
+        hints = {tp: hint for tp, hint in leader_hints(answers).items() if tp.topic in current}
         if hints:
             # Before the batches: a retry then goes to the new leader at once (KIP-951).
             self._metadata.update_partition_leaderships(hints, body.node_endpoints)
@@ -268,14 +268,14 @@ class ProduceRequests:
 class ProduceRequest(ClientRequest):
     """One Produce request: it encodes its batches, and matches the answers with them.
 
-    ``topic`` and ``topic_id`` are those of its first batch; ``topics`` has all, unless that is the only one. ``place``,
+    ``topic`` and ``topic_id`` are those of its first batch; ``topics`` has all, unless that is the only one. ``depth``,
     its number among those in flight when it was sent, and ``size``, the bytes of its batches, are for ``Pipelining``.
     """
 
     __slots__ = (
         "acks",
         "batches",
-        "place",
+        "depth",
         "requests",
         "size",
         "timeout_ms",
@@ -293,7 +293,7 @@ class ProduceRequest(ClientRequest):
     transactional_id: str | None
     acks: int
     timeout_ms: int
-    place: int
+    depth: int
     size: int
 
     def frame(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:

@@ -1,4 +1,4 @@
-# Types of sender.py for its compiled form. See there for what they mean.
+# Types of sender.py for its compiled form. They are documented there.
 
 cimport cython
 
@@ -15,7 +15,7 @@ cdef double NEVER
 cdef class Sender:
     cdef RecordAccumulator _accumulator
     cdef TransactionManager _transaction_manager
-    cdef readonly SenderMetrics _metrics
+    cdef SenderMetrics _metrics
     cdef object _loop
     cdef object _time
     cdef object _on_crash
@@ -32,7 +32,7 @@ cdef class Sender:
     cdef object _timer
     cdef double _timer_at
     cdef double _due
-    cdef readonly object _executor
+    cdef object _executor
     cdef set _compressions
     cdef dict __dict__  # see above
 

@@ -139,8 +139,9 @@ class SenderHarness:
         self.accumulator = RecordAccumulator(self.config, self.manager)
         self.client = FakeClient()
         self.crashes: list[BaseException] = []
+        self.metrics = SenderMetrics(self.now)
         self.sender = Sender(
-            self.config, self.client, self.metadata, self.accumulator, self.manager, SenderMetrics(self.now),
+            self.config, self.client, self.metadata, self.accumulator, self.manager, self.metrics,
             loop=self.loop, on_crash=self.crashes.append,  # type: ignore[arg-type]
         )  # fmt: skip
         if self.manager is not None:

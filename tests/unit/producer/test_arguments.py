@@ -163,7 +163,7 @@ class TestHeaders:
         assert (name, type(name)) == ("orders", str)
 
     @pytest.mark.parametrize("headers", [(), [], {}, iter(())])
-    def test_none_at_all_is_none(self, headers: Any) -> None:
+    def test_empty_headers_become_none(self, headers: Any) -> None:
         assert headers_of("t", headers) is None
 
     @pytest.mark.parametrize(

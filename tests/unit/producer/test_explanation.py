@@ -56,7 +56,7 @@ def test_a_secret_is_shown_to_be_set_and_nothing_else_of_it() -> None:
 
 def test_a_value_given_as_an_object_is_shown_too() -> None:
     found = told(value_serializer=str.encode, bootstrap_servers=["a:1", "b:2"])
-    assert "encode" in option(found, "value_serializer").value
+    assert "encode" in str(option(found, "value_serializer").value)
     assert option(found, "bootstrap_servers").value == ["a:1", "b:2"]
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from aiokafkapy.common import NO_LEADER
 from aiokafkapy.producer.accumulator.built_in_partitioner import BuiltInPartitioner
-from aiokafkapy.producer.accumulator.partition_queue import PartitionQueue, TopicInfo
+from aiokafkapy.producer.accumulator.partition_queue import PartitionQueue, TopicInfo, TopicSettings
 from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
 from aiokafkapy.record.builder import RecordBatchBuilder
 
@@ -76,7 +76,7 @@ class TestLeader:
 
 
 def test_a_topic_makes_the_queue_of_a_partition_when_it_is_first_asked_for() -> None:
-    info = TopicInfo("t", BuiltInPartitioner("t"))
+    info = TopicInfo("t", BuiltInPartitioner("t"), TopicSettings(131_072))
     assert info.queue_sizes([3, 0]) == [0, 0]
     assert info.queues == []
     queue = info.queue(3)
@@ -87,7 +87,7 @@ def test_a_topic_makes_the_queue_of_a_partition_when_it_is_first_asked_for() -> 
 
 
 def test_a_topics_batches_are_filled_as_far_as_it_takes_them() -> None:
-    info = TopicInfo("t", BuiltInPartitioner("t"))
+    info = TopicInfo("t", BuiltInPartitioner("t"), TopicSettings(131_072))
     info.limit(500, 1.0)
     found = []
     for batch_size in (1_000, 400, 0):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -66,7 +66,8 @@ class TestFilling:
 
     def test_deliveries_tell_the_sizes_of_keys_and_values(self) -> None:
         batch, _ = batch_of()
-        sizes = [(None, b"abc"), (b"", None), (bytearray(b"ab"), memoryview(bytearray(16)).cast("d"))]
+        numbers: Any = memoryview(bytearray(16)).cast("d")
+        sizes = [(None, b"abc"), (b"", None), (bytearray(b"ab"), numbers)]
         deliveries = [batch.try_append(1, key, value, None) for key, value in sizes]
         batch.complete(0)
         found = [delivery.result() for delivery in deliveries if delivery is not None]
@@ -85,7 +86,7 @@ class TestFilling:
     def test_a_run_with_a_bad_record_keeps_the_records_before_it(self) -> None:
         batch, _ = batch_of()
         with pytest.raises(TypeError):
-            batch.append_run(1, [b"a", b"b", "text", b"c"], 0, 4)
+            batch.append_run(1, [b"a", b"b", cast(bytes, "text"), b"c"], 0, 4)
         assert batch.record_count == 2
         assert values_of(batch) == [b"a", b"b"]
 

@@ -73,7 +73,7 @@ def test_failures_in_a_row_open_it_and_a_success_between_them_resets_the_count()
     assert rig.circuits.openings == 1
 
 
-def test_the_error_says_which_topic_since_when_why_and_when_it_is_tried_next() -> None:
+def test_the_error_names_topic_cause_and_next_attempt() -> None:
     rig = Rig()
     rig.fail(3)
     rig.now += 0.25

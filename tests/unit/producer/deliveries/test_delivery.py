@@ -16,7 +16,7 @@ from aiokafkapy import compiled
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import KafkaError, NotLeaderOrFollowerError, WrongEventLoopError
 from aiokafkapy.producer.deliveries.delivery import Delivery, new_delivery
-from aiokafkapy.producer.deliveries.produce_request_result import FIRST_PRUNE, ProduceRequestResult
+from aiokafkapy.producer.deliveries.produce_request_result import FIRST_PRUNE, Move, ProduceRequestResult
 from aiokafkapy.producer.records import RecordMetadata
 
 from ..accumulator_harness import T0
@@ -328,7 +328,7 @@ class TestMoving:
     def test_a_record_is_followed_to_where_it_went(self) -> None:
         result, deliveries = pending(5)
         first, second = result_of(3), result_of(2)
-        result.move([(0, first, 0), (3, second, 0)])
+        result.move([Move(0, first, 0), Move(3, second, 0)])
         assert not any(delivery.done() for delivery in deliveries)
         second.succeed(100, -1)
         done = [delivery.done() for delivery in deliveries]
@@ -347,7 +347,7 @@ class TestMoving:
                 leaves.append(source)
                 continue
             halves = result_of(count // 2), result_of(count // 2)
-            source.move([(0, halves[0], 0), (count // 2, halves[1], 0)])
+            source.move([Move(0, halves[0], 0), Move(count // 2, halves[1], 0)])
             level += [(half, count // 2) for half in reversed(halves)]
         for number, leaf in enumerate(leaves):
             leaf.succeed(number, -1)
@@ -361,7 +361,7 @@ class TestMoving:
         await turns()
         done, rest = result_of(1), result_of(3)
         done.succeed(50, -1)
-        result.move([(0, rest, 0), (1, done, 0), (2, rest, 1)])
+        result.move([Move(0, rest, 0), Move(1, done, 0), Move(2, rest, 1)])
         await turns()
         assert [task.done() for task in tasks] == [False, True, False, False]
         assert calls == []

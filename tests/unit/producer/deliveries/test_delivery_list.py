@@ -8,7 +8,7 @@ import pytest
 
 from aiokafkapy.errors import KafkaError
 from aiokafkapy.producer.deliveries.delivery_list import DeliveryList
-from aiokafkapy.producer.deliveries.produce_request_result import ProduceRequestResult
+from aiokafkapy.producer.deliveries.produce_request_result import Move, ProduceRequestResult
 from aiokafkapy.producer.records import RecordMetadata
 
 from ..accumulator_harness import T0
@@ -78,7 +78,7 @@ async def test_awaiting_a_delivery_list_waits_for_all_and_raises_no_record_s_err
     await turns()
     assert not task.done()
     halves = result_of(1)
-    second.move([(0, halves, 0)])
+    second.move([Move(0, halves, 0)])
     halves.fail(KafkaError("no"))
     assert await task is listed
     assert await listed is listed

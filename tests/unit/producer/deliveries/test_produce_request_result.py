@@ -14,6 +14,7 @@ from aiokafkapy.producer.deliveries.produce_request_result import (
     COST_OF_ERROR,
     FIRST_PRUNE,
     Job,
+    Move,
     ProduceRequestResult,
     SettlementCounter,
     Teller,
@@ -133,7 +134,7 @@ class TestWaiting:
         for delivery in deliveries:
             delivery.add_done_callback(print)
         delivered.succeed(7, -1)
-        result.move([(0, rest, 0), (1, delivered, 0), (2, rest, 1)])
+        result.move([Move(0, rest, 0), Move(1, delivered, 0), Move(2, rest, 1)])
         assert [waiter.done() for waiter in waiters] == [False, True, False]
         assert fake_waiting.loop.calls == [(print, deliveries[1])]
         rest.succeed(8, -1)
@@ -147,7 +148,7 @@ class TestWaiting:
     ) -> None:
         result, parts = result_of(3), [result_of() for _ in range(3)]
         waiters = [waiter_for(new_delivery(result, index, 0, -1, -1)) for index in order]
-        result.move([(index, part, 0) for index, part in enumerate(parts)])
+        result.move([Move(index, part, 0) for index, part in enumerate(parts)])
         for settled, part in enumerate(parts):
             part.succeed(0, -1)
             assert [waiter.done() for waiter in waiters] == [index <= settled for index in order]
@@ -160,7 +161,7 @@ class TestWaiting:
         for waiter in waiters[1:]:
             fake_waiting.wake(waiter)  # as good as cancelled
         last = waiter_for(new_delivery(result, FIRST_PRUNE - 1, 0, -1, -1))  # which throws them out
-        result.move([(0, parts[0], 0), (FIRST_PRUNE - 1, parts[1], 0)])
+        result.move([Move(0, parts[0], 0), Move(FIRST_PRUNE - 1, parts[1], 0)])
         parts[1].succeed(0, -1)
         assert last.done()
         assert not waiters[0].done()
@@ -180,8 +181,8 @@ class TestLooking:
     def test_a_record_is_followed_over_all_moves(self) -> None:
         first, second, third = result_of(4), result_of(4), result_of(2)
         assert first.follow(3) == (first, 3)
-        first.move([(0, second, 0)])
-        second.move([(0, result_of(2), 0), (2, third, 0)])
+        first.move([Move(0, second, 0)])
+        second.move([Move(0, result_of(2), 0), Move(2, third, 0)])
         assert first.follow(3) == (third, 1)
         assert first.locate(3) == (second, 3)
 
@@ -222,7 +223,7 @@ class TestSettlementCounter:
         counter = SettlementCounter()
         result, halves = result_of(4), [result_of(2), result_of(2)]
         counter.watch(result)
-        result.move([(0, halves[0], 0), (2, halves[1], 0)])
+        result.move([Move(0, halves[0], 0), Move(2, halves[1], 0)])
         assert counter.remaining == 2
         late = SettlementCounter()
         late.watch(result)
@@ -238,7 +239,7 @@ def test_a_batch_may_move_on_thousands_of_times() -> None:
     first = last = result_of(2)
     for _ in range(5_000):
         moved_from, last = last, result_of(2)
-        moved_from.move([(0, last, 0)])
+        moved_from.move([Move(0, last, 0)])
     assert first.unmoved() == [last]
     counter = SettlementCounter()
     counter.watch(first)

@@ -17,5 +17,5 @@ class Batch(SequencedBatch):
         super().__init__(record_count=record_count)
         self.topic_partition = topic_partition
 
-    def place(self) -> TopicPartition:
+    def destination(self) -> TopicPartition:
         return self.topic_partition

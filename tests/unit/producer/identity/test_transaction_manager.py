@@ -13,6 +13,7 @@ from aiokafkapy.errors import (
     TopicAuthorizationFailedError,
     UnknownProducerIdError,
 )
+from aiokafkapy.producer.identity.sequenced_batch import increment_sequence
 from aiokafkapy.producer.identity.transaction import Transaction
 from aiokafkapy.producer.identity.transaction_manager import (
     MAX_EPOCH,
@@ -20,7 +21,6 @@ from aiokafkapy.producer.identity.transaction_manager import (
     ProducerIdAndEpoch,
     TransactionManager,
     TransactionManagerState,
-    increment_sequence,
     is_before,
     last_sequence_of,
 )

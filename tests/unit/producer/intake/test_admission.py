@@ -84,10 +84,11 @@ class Harness:
 
     def deliver_oldest(self) -> None:
         """A broker has the oldest batch; its memory comes back."""
-        oldest = self.accumulator.incomplete[0]
-        oldest.close()
+        first, now = self.accumulator.incomplete[0].topic_partition, self.clock.time()
+        cluster = cluster_of({first.topic: [-1] * first.partition + [1]})
+        self.accumulator.ready(cluster, now, {})
+        ((oldest,),) = self.accumulator.drain(cluster, [1], 1_000_000, now).values()
         oldest.complete(0)
-        self.accumulator._queues.queue(oldest.topic_partition).remove(oldest)
         self.accumulator.deallocate(oldest)
 
     def counted(self, name: str) -> float:

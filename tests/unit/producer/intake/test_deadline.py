@@ -13,7 +13,7 @@ from aiokafkapy import deadline
 from aiokafkapy.errors import IllegalStateError
 from aiokafkapy.producer.deliveries.delivery import Delivery, new_delivery
 from aiokafkapy.producer.deliveries.delivery_list import DeliveryList
-from aiokafkapy.producer.deliveries.produce_request_result import ProduceRequestResult
+from aiokafkapy.producer.deliveries.produce_request_result import Move, ProduceRequestResult
 from aiokafkapy.producer.intake.deadline import TURNS
 from aiokafkapy.producer.intake.record_deadlines import (
     Accepted,
@@ -275,7 +275,7 @@ def test_the_places_of_a_bulk_call_are_ranges_and_follow_records_that_moved() ->
     many.add_span(split, 0, 3)
     many.add_span(whole, 20, 5)
     settled.succeed(0, -1)
-    split.move([(0, settled, 0), (1, new, 7)])
+    split.move([Move(0, settled, 0), Move(1, new, 7)])
     assert places_of([many, new_delivery(new, 30, 1, -1, -1)]) == {
         whole: [5, 6, 7, 8, 20, 21, 22, 23, 24],
         new: [7, 8, 30],

@@ -53,7 +53,7 @@ async def test_a_time_that_the_topic_does_not_take_is_refused_and_reported() -> 
         assert one.refused.pop() is raised.value
 
 
-async def test_times_are_not_looked_at_where_there_is_no_bound_or_none_any_more() -> None:
+async def test_topics_without_a_bound_are_not_looked_up() -> None:
     one = Limits()
     one.apply(max_message_bytes=2000)
     assert one.state.check_time is None

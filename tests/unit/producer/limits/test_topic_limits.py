@@ -83,7 +83,7 @@ class TestTimeError:
         assert f"timestamp_ms={timestamp_ms}" in str(error)
         assert str(error).endswith(f".max.ms of topic 't' is {bound}")
 
-    def test_without_bounds_there_is_none(self) -> None:
+    def test_the_limit_is_none_without_bounds(self) -> None:
         assert time_error("t", TopicLimits(), 0, NOW_MS, 0) is None
 
 

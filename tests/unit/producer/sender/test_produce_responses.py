@@ -48,7 +48,7 @@ class Batch(SequencedBatch):
         self.is_done = is_done
         self.size = 1000
 
-    def place(self) -> TopicPartition:
+    def destination(self) -> TopicPartition:
         return self.topic_partition
 
     def has_reached_delivery_timeout(self, delivery_timeout: float, now: float) -> bool:

@@ -214,7 +214,7 @@ class TestAnswers:
         harness = SenderHarness()
         harness.append(b"x" * 50)
         harness.answer(harness.send())
-        found = harness.sender._metrics.snapshot(harness.now)
+        found = harness.metrics.snapshot(harness.now)
         assert found["produce-request-total"] == 1
         assert found["record-send-total"] == 1
         assert found["batch-size-avg"] > 50
@@ -428,4 +428,3 @@ class TestTask:
         assert batches_of(request)[0].size < 1000
         sender.stop()
         await task
-        assert sender._executor is None

@@ -67,12 +67,10 @@ class Runtime(Harness):
         """Be the Sender: one batch at a time, when nothing else is to be done."""
         while True:
             await asyncio.sleep(0)
-            for batch in self.accumulator.incomplete:
-                batch.close()
+            for batch in self.accumulator.take_queued(lambda _: True, also_sent=True):
                 self.sent.append([value for _, _, value, _ in batch.builder.records()])
                 error = self.outcome(batch)
                 batch.complete(0) if error is None else batch.fail(error)
-                self.accumulator._queues.queue(batch.topic_partition).remove(batch)
                 self.accumulator.deallocate(batch)
 
     async def begin(self) -> None:
@@ -170,7 +168,6 @@ async def test_a_large_batch_that_a_broker_splits_is_the_last(new: Callable[...,
     def outcome(batch: ProducerBatch) -> None:
         sizes.append(batch.builder.size)
         if len(sizes) == 1:
-            runtime.accumulator._queues.queue(batch.topic_partition).remove(batch)
             runtime.accumulator.split_and_reenqueue(batch)
 
     runtime.outcome = outcome

@@ -193,7 +193,7 @@ async def test_a_lone_one_is_looked_at_again(harness: Harness) -> None:
     assert harness.admission.is_unreachable
 
 
-async def test_a_topic_that_is_not_there_fails_as_ever_and_one_that_nobody_answers_for_is_spooled(
+async def test_an_unknown_topic_fails_as_ever_and_a_topic_without_an_answering_broker_is_spooled(
     harness: Harness,
 ) -> None:
     with pytest.raises(MetadataTimeoutError):

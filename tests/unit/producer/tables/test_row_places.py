@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from aiokafkapy import PartitionMetadata, TopicPartition, errors
 from aiokafkapy.producer.deliveries.delivery import new_delivery, place_of
-from aiokafkapy.producer.deliveries.produce_request_result import ProduceRequestResult
+from aiokafkapy.producer.deliveries.produce_request_result import Move, ProduceRequestResult
 from aiokafkapy.producer.tables.row_places import RowPlaces
 from aiokafkapy.producer.tables.table_metadata import TableMetadata
 
@@ -85,7 +85,7 @@ async def test_waiting_for_rows_waits_for_every_batch_once_wherever_its_records_
     places.add_span(pending, 1, 1)
     waiting = asyncio.ensure_future(places.settled())
     await asyncio.sleep(0)
-    moved.move([(0, halves[0], 0), (2, halves[1], 0)])
+    moved.move([Move(0, halves[0], 0), Move(2, halves[1], 0)])
     pending.succeed(10, -1)
     halves[0].succeed(20, -1)
     await asyncio.sleep(0)
