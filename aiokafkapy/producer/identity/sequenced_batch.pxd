@@ -1,7 +1,7 @@
 # Types of sequenced_batch.py for its compiled form. They are documented there.
 
 cdef int _NOTHING
-cdef long long MAX_SEQUENCE
+cdef long long _MASK
 
 cpdef long long increment_sequence(long long sequence, long long by) except -1
 

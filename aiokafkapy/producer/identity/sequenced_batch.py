@@ -24,7 +24,8 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 MAX_SEQUENCE: Final = 2**31 - 1
-_NOTHING: Final = -1  # each of these is a C number when compiled
+_NOTHING: Final = -1  # this and the next one are C numbers when compiled
+_MASK: Final = MAX_SEQUENCE
 
 
 class SequencedBatch:
@@ -89,4 +90,4 @@ class SequencedBatch:
 
 def increment_sequence(sequence: int, by: int) -> int:
     """The sequence, ``by`` records later; it wraps to 0 after 2³¹ - 1, as the brokers expect."""
-    return (sequence + by) & MAX_SEQUENCE
+    return (sequence + by) & _MASK

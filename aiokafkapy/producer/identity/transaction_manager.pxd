@@ -2,9 +2,10 @@
 
 cimport cython
 
-from aiokafkapy.producer.identity.sequenced_batch cimport MAX_SEQUENCE, SequencedBatch, increment_sequence
+from aiokafkapy.producer.identity.sequenced_batch cimport SequencedBatch, increment_sequence
 
 cdef int NO_SEQUENCE
+cdef long long MAX_SEQUENCE
 cdef long long NO_LAST_ACKED_SEQUENCE
 cdef Py_ssize_t BATCHES_REMEMBERED
 

@@ -15,9 +15,7 @@ cdef class GuardedIntake(RecordIntake):
 cdef class GuardedInterceptedIntake(InterceptedIntake):
     cdef object _circuits
 
-    cpdef object accept_intercepted(
-        self, object topic, object value, object key, object partition, object timestamp_ms, object headers
-    )
+    cpdef object accept_intercepted(self, object record, object headers)
 
 
 cdef object _accept(
