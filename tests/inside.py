@@ -1,9 +1,11 @@
-"""The parts of a producer or a relay that tests and benchmarks look at: only this module knows where they are."""
+"""The parts of a producer, a relay or a dev broker that tests and benchmarks look at: only this module knows where they
+are.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -14,17 +16,29 @@ if TYPE_CHECKING:
     import pytest
 
     from aiokafkapy.blocking.blocking_producer import BlockingProducer
+    from aiokafkapy.broker import DevBroker
+    from aiokafkapy.broker.broker_node import BrokerNode
+    from aiokafkapy.broker.storage.log import PartitionLog
+    from aiokafkapy.common import Node
     from aiokafkapy.integrations.outbox.database import RelayDatabase
     from aiokafkapy.integrations.outbox.relay import OutboxRelay
     from aiokafkapy.integrations.outbox.transactional_publisher import TransactionalPublisher
+    from aiokafkapy.producer.spool.spool import Spool
+    from aiokafkapy.reader.group_offsets import GroupOffsets
+    from aiokafkapy.record.batch import RecordBatch
 
 __all__ = [
+    "batches_of",
+    "coordinator_of",
     "database_of",
     "is_starting",
     "leave_unmarked",
     "producers_of",
+    "running_nodes_of",
     "runtime_of",
+    "setting_of_server",
     "slices_of_tables",
+    "spool_of",
     "task_of",
     "thread_sender_of",
     "transaction_version_of",
@@ -34,6 +48,12 @@ __all__ = [
 def runtime_of(producer: KafkaProducer[Any, Any]) -> Any:
     """The ``ProducerRuntime``, parts of which tests replace; None before a start."""
     return producer._life.runtime
+
+
+def spool_of(producer: KafkaProducer[Any, Any]) -> Spool:
+    """The files and the bounds of the spool of a producer that was started with one."""
+    spool: Spool = runtime_of(producer).spooling._spool
+    return spool
 
 
 def thread_sender_of(producer: KafkaProducer[Any, Any]) -> Any:
@@ -48,7 +68,7 @@ def transaction_version_of(producer: KafkaProducer[Any, Any]) -> int:
 
 
 def is_starting(producer: BlockingProducer[Any, Any]) -> bool:
-    """Whether a thread is in ``start``."""
+    """True if a thread is in ``start``."""
     return producer._starting is not None
 
 
@@ -76,6 +96,15 @@ def database_of(relay: OutboxRelay) -> RelayDatabase:
     return relay._database
 
 
+async def setting_of_server(relay: OutboxRelay, name: str) -> str:
+    """A setting of the database's server, as the relay's own connection has it."""
+    import sqlalchemy as sa
+
+    shown = await relay._database._execute(sa.text(f"SHOW {name}"))
+    value: str = shown.scalar_one()
+    return value
+
+
 def leave_unmarked(relay: OutboxRelay, rows: Mapping[int, UUID]) -> None:
     """Let a relay know rows that are published, as it does from markers, and that it has to mark."""
     relay._unmarked |= rows
@@ -84,3 +113,18 @@ def leave_unmarked(relay: OutboxRelay, rows: Mapping[int, UUID]) -> None:
 def producers_of(publisher: TransactionalPublisher) -> list[KafkaProducer[Any, Any]]:
     """The producers, one for each shard that the publisher has taken."""
     return list(publisher._shards.values())
+
+
+def running_nodes_of(broker: DevBroker) -> dict[int, BrokerNode]:
+    """The nodes of a dev broker that run, by id."""
+    return broker._running
+
+
+def batches_of(log: PartitionLog) -> Iterator[RecordBatch]:
+    """All batches of a partition of a dev broker, from its first."""
+    return log._batches(0)
+
+
+def coordinator_of(offsets: GroupOffsets, group: str) -> Node:
+    """The coordinator that was found for a group."""
+    return offsets._coordinators[group]

@@ -46,7 +46,7 @@ from aiokafkapy.security.sasl.scram_credential import SCRAM_SHA_256, SCRAM_SHA_5
 
 from .target import Target
 
-__all__ = ["SASL_TARGETS"]
+__all__ = ["SASL_TARGETS", "KerberosContext"]
 
 NOW_MS: Final = 1_300_819_000_000
 USER: Final = "alice"
@@ -95,7 +95,7 @@ class _Half(Target):
     """The rules for both kinds of halves."""
 
     def _said(self, half: SaslClientExchange | SaslServerExchange, message: bytes) -> bool:
-        """Whether the half goes on."""
+        """True if the half goes on."""
         try:
             half.respond(message)
         except SaslAuthenticationFailedError:
@@ -282,7 +282,7 @@ class _KerberosError(Exception):
         return "invalid token"
 
 
-class _KerberosContext:
+class KerberosContext:
     """Stands in for GSSAPI's library, with a MAC for a ticket, and for an envelope."""
 
     complete = False
@@ -303,7 +303,7 @@ class _KerberosContext:
         return SimpleNamespace(message=message)
 
 
-class _KerberosClientContext(_KerberosContext):
+class _KerberosClientContext(KerberosContext):
     def step(self, token: bytes | None) -> bytes:
         if token is not None:
             self.unwrap(token)
@@ -325,14 +325,14 @@ class GssapiClient(_Client):
     """Reads a broker's answer to a ticket, and its offer of security layers."""
 
     name = "sasl_gssapi_client"
-    _PROOF = bytes(_KerberosContext().wrap(b"kafka", False).message)
+    _PROOF = bytes(KerberosContext().wrap(b"kafka", False).message)
 
     def session(self) -> AbstractContextManager[object]:
         return patch.dict(sys.modules, {"gssapi": _KERBEROS})
 
     def valid(self, chance: random.Random) -> bytes:
         offer = chance.choice((b"\1\0\0\0", b"\1\0\0\0", b"\7\0\1\0", b"\4\0\0\0", b"\1", b""))
-        return _framed(self._PROOF, _KerberosContext().wrap(offer, False).message, b"")
+        return _framed(self._PROOF, KerberosContext().wrap(offer, False).message, b"")
 
     def _exchange(self) -> SaslClientExchange:
         return GssapiClientExchange("kafka", "host")
@@ -344,16 +344,16 @@ class GssapiServer(_Server):
     name = "sasl_gssapi_server"
 
     def valid(self, chance: random.Random) -> bytes:
-        context = _KerberosContext()
+        context = KerberosContext()
         ticket = chance.choice((b"alice@HERE", b"alice@HERE", b"bob@THERE", b"\xff"))
         choice = chance.choice((b"\1\0\0\0", b"\1\0\0\0bob", b"\4\0\0\0", b"\1", b""))
         return _framed(context.wrap(ticket, False).message, b"", context.wrap(choice, False).message)
 
     def _proof(self) -> bytes:
-        return bytes(_KerberosContext().wrap(b"alice@HERE", False).message)
+        return bytes(KerberosContext().wrap(b"alice@HERE", False).message)
 
     def _exchange(self) -> SaslServerExchange:
-        return GssapiServerExchange(_KerberosContext(), "HERE", LocalNameRules(), _KerberosError)
+        return GssapiServerExchange(KerberosContext(), "HERE", LocalNameRules(), _KerberosError)
 
 
 class AwsMskIamClient(_Client):

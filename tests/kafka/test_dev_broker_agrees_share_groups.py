@@ -131,7 +131,7 @@ class Member:
         self.member_id = new_member(name)
         self.epoch = 0
 
-    def _topics(self, acknowledged: list[Range], partition: int) -> list[dict[str, Any]]:
+    def topics(self, acknowledged: list[Range], partition: int) -> list[dict[str, Any]]:
         batches = [
             {"first_offset": first, "last_offset": last, "acknowledge_types": types}
             for first, last, types in acknowledged
@@ -146,7 +146,7 @@ class Member:
 
     async def fetch(self, *acknowledged: Range, partition: int = 0, epoch: int | None = None, **fields: Any) -> Any:
         fields = {"max_wait": 200, "min_bytes": 1, "max_records": 500, "batch_size": 500, **fields}
-        fields = {"topics": self._topics(list(acknowledged), partition), **fields}
+        fields = {"topics": self.topics(list(acknowledged), partition), **fields}
         body = await self.client.call(
             ApiKey.SHARE_FETCH,
             1,
@@ -174,7 +174,7 @@ class Member:
             group_id=self.group,
             member_id=self.member_id,
             share_session_epoch=self._next_epoch(epoch),
-            topics=self._topics(list(acknowledged), partition) if acknowledged else [],
+            topics=self.topics(list(acknowledged), partition) if acknowledged else [],
         )
         if body.error_code:
             return int(body.error_code), body.error_message
@@ -427,7 +427,7 @@ async def sessions(client: RawClient, topic: str) -> Any:
     answers.append(await member.fetch(topics=[]))
     await produce(client, topic, batch([b"2"]), partition=1)
     answers.append(await member.fetch(topics=[]))
-    answers.append(await member.fetch(partition=1, topics=member._topics([], 1)))
+    answers.append(await member.fetch(partition=1, topics=member.topics([], 1)))
     answers += [await member.fetch(partition=2), await member.fetch(partition=2)]
     forgotten = [{"topic_id": member.topic_id, "partitions": [1]}]
     answers.append(await member.fetch(topics=[], forgotten_topics_data=forgotten, max_wait=0))

@@ -23,7 +23,7 @@ from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import encode_response
 from aiokafkapy.reader.group_offsets import GroupOffsets
 from aiokafkapy.testing.fault_proxy import Answer, Request
-from tests.inside import runtime_of
+from tests.inside import coordinator_of, runtime_of
 from tests.producers import SHORT, numbered, values
 from tests.waiting import until
 
@@ -362,7 +362,7 @@ async def test_offsets_are_committed_at_the_next_coordinator_when_one_is_lost() 
         client = runtime.client
         offsets = GroupOffsets(client, ExponentialBackoff(0.05, 0.1))
         await offsets.commit("g", {TopicPartition("t", 0): 1}, 10)
-        coordinator = offsets._coordinators["g"]
+        coordinator = coordinator_of(offsets, "g")
         broker.controls.stop_node(coordinator.node_id)
         while not client.nodes.connection_failed(coordinator):
             await client.wait_for_change()

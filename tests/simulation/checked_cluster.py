@@ -13,6 +13,7 @@ from aiokafkapy.common import Headers, TopicPartition
 from aiokafkapy.record.batch import ControlType
 from aiokafkapy.testing.simulation.simulated_cluster import BROKER_OPTIONS, SimulatedCluster
 from aiokafkapy.testing.simulation.simulated_network import SimulatedNetwork
+from tests.inside import batches_of
 
 __all__ = ["TOPIC", "CheckedCluster"]
 
@@ -76,7 +77,7 @@ class CheckedCluster(SimulatedCluster):
         found: dict[int, list[bytes]] = {}
         for partition in self._partitions():
             values = found[partition.index] = []
-            for batch in partition.log._batches(0):
+            for batch in batches_of(partition.log):
                 assert batch.base_offset == len(values)
                 records = [] if batch.is_control else batch.records(TOPIC, partition.index)
                 values += [record.value or b"" for record in records] or [b""]
@@ -90,7 +91,7 @@ class CheckedCluster(SimulatedCluster):
         for partition in self._partitions():
             pending: dict[int, list[tuple[int, bytes]]] = {}
             committed: list[tuple[int, bytes]] = []
-            for batch in partition.log._batches(0):
+            for batch in batches_of(partition.log):
                 values = [] if batch.is_control else batch.records(TOPIC, partition.index)
                 if batch.is_control:
                     ended = pending.pop(batch.producer_id, [])

@@ -30,7 +30,7 @@ import pyspark
 from aiokafkapy.testing.kafka.class_archive import archive_at, make_archive_at
 from aiokafkapy.testing.kafka.jars import java_release
 
-__all__ = ["environment"]
+__all__ = ["archive_path", "environment"]
 
 FOLDER: Final = Path(sys.prefix) / ".spark-classes" / pyspark.__version__
 EMPTY: Final = FOLDER / "conf"
@@ -57,7 +57,7 @@ def environment(scratch: Path, more: Sequence[str] | None = None) -> dict[str, s
     """Variables for every process that starts a Spark. ``scratch`` is for a file; ``more``: options in the archive's
     place.
     """
-    archive = archive_at(_archive()) if more is None else tuple(more)
+    archive = archive_at(archive_path()) if more is None else tuple(more)
     options = " ".join((*JAVA_OPTIONS, *archive))
     settings = SETTINGS | {"spark.driver.extraJavaOptions": options, "spark.executor.extraJavaOptions": options}
     properties = scratch / "spark.properties"
@@ -71,7 +71,7 @@ def environment(scratch: Path, more: Sequence[str] | None = None) -> dict[str, s
     }
 
 
-def _archive() -> Path:
+def archive_path() -> Path:
     """The archive's path, whether it exists or not: another Java, or other jars, need another one."""
     jars = sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
     made_from = [java_release(), *(f"{jar} {(about := jar.stat()).st_size} {about.st_mtime_ns}" for jar in jars)]
@@ -85,7 +85,7 @@ def _make() -> None:
         place = HOME / part
         place.unlink(missing_ok=True)
         place.symlink_to(Path(pyspark.__file__).parent / part)
-    archive = _archive()
+    archive = archive_path()
 
     def run(options: Sequence[str]) -> None:
         for old in (*FOLDER.glob("*.jsa"), *FOLDER.glob("*.part-*")):

@@ -13,7 +13,7 @@ from . import jvms
 @pytest.fixture
 def archive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     path = tmp_path / "of-this-java.jsa"
-    monkeypatch.setattr(jvms, "_archive", lambda: path)
+    monkeypatch.setattr(jvms, "archive_path", lambda: path)
     return path
 
 
@@ -55,7 +55,7 @@ def test_jars_of_another_size_need_another_archive(monkeypatch: pytest.MonkeyPat
     jar = tmp_path / "jars" / "spark.jar"
     jar.parent.mkdir()
     jar.write_bytes(b"1")
-    before = jvms._archive()
-    assert jvms._archive() == before
+    before = jvms.archive_path()
+    assert jvms.archive_path() == before
     jar.write_bytes(b"12")
-    assert jvms._archive() != before
+    assert jvms.archive_path() != before

@@ -22,6 +22,7 @@ from aiokafkapy.console.registry import RegistryDecoder
 from aiokafkapy.integrations.schema_registry import AvroSerializer, SchemaRegistryClient
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing.schema_registry import SchemaRegistry
+from tests.inside import running_nodes_of
 from tests.raw_client import RawClient
 from tests.system.console_pages import events, page_of
 
@@ -585,11 +586,11 @@ async def test_a_stream_of_a_topic_that_is_not_there_says_so_and_ends(page: http
 
 async def test_without_a_console_no_request_is_watched() -> None:
     async with DevBroker() as broker:
-        assert [node.channel.metrics.watcher for node in broker._running.values()] == [None]
+        assert [node.channel.metrics.watcher for node in running_nodes_of(broker).values()] == [None]
         assert broker.controls.watchers == []
     async with DevBroker(console=True) as broker:
         await broker.console.stop()
-        assert [node.channel.metrics.watcher for node in broker._running.values()] == [None]
+        assert [node.channel.metrics.watcher for node in running_nodes_of(broker).values()] == [None]
         assert broker.controls.watchers == []
 
 

@@ -25,6 +25,7 @@ from aiokafkapy.errors import (
     UnknownTopicOrPartitionError,
 )
 from aiokafkapy.protocol.api import ApiKey
+from tests.inside import running_nodes_of
 from tests.raw_client import RawClient, connected, write_while_served
 from tests.waiting import until
 
@@ -477,7 +478,7 @@ async def test_many_connections_at_once_are_all_served_and_spread_evenly() -> No
         clients = [RawClient(broker.nodes[0]) for _ in range(150)]
         await asyncio.gather(*(client.__aenter__() for client in clients))
         await asyncio.gather(*(client.call(ApiKey.API_VERSIONS, 0) for client in clients))
-        shares = [len(processor.connections) for processor in broker._running[1].server.processors]
+        shares = [len(processor.connections) for processor in running_nodes_of(broker)[1].server.processors]
         assert shares == [50, 50, 50]
         await asyncio.gather(*(client.__aexit__(None, None, None) for client in clients))
         await until(lambda: broker.metrics()["connections"] == 0)

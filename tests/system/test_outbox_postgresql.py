@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.integrations.outbox import Outbox, OutboxRelay, outbox_table, relay
 from aiokafkapy.testing.servers.postgresql import PostgreSQL
+from tests.inside import setting_of_server
 from tests.outboxes import QUICK, opened_outbox
 from tests.waiting import until
 
@@ -44,8 +45,7 @@ async def test_the_server_notices_within_a_minute_that_a_relays_host_is_gone(
         await until(lambda: running.statistics().is_connected)
         found = {}
         for name in ("tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout"):
-            shown = await running._database._execute(sa.text(f"SHOW {name}"))
-            found[name.removeprefix("tcp_")] = shown.scalar_one()
+            found[name.removeprefix("tcp_")] = await setting_of_server(running, name)
     assert found == {
         "keepalives_idle": "30",
         "keepalives_interval": "10",

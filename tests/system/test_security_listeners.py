@@ -27,6 +27,7 @@ from aiokafkapy.security.sasl.scram import ScramMechanism
 from aiokafkapy.security.sasl.secret import Secret
 from aiokafkapy.security.tls import TlsContexts
 from aiokafkapy.testing import TestCertificates
+from tests.inside import running_nodes_of
 from tests.raw_client import RawClient
 from tests.system.secure_clients import SASL, USERS, run, secured
 from tests.waiting import until
@@ -233,7 +234,7 @@ async def test_a_server_certificate_that_cannot_be_read_is_reported_at_the_start
 
 async def no_connections(broker: DevBroker) -> None:
     """Wait until each connection was counted out, once."""
-    (node,) = broker._running.values()
+    (node,) = running_nodes_of(broker).values()
     await until(lambda: node.server.quotas.total == 0)
     metrics = broker.metrics()
     assert metrics["connections_accepted"] == metrics["connections_disconnected"]
@@ -449,7 +450,7 @@ async def test_scram_users_come_and_go_and_survive_a_restart(tmp_path: Path) -> 
 
 
 async def scram(broker: DevBroker, user: str, password: bytes) -> bool:
-    """Whether SCRAM-SHA-256 lets the user in."""
+    """True if SCRAM-SHA-256 lets the user in."""
     exchange = ScramMechanism("SCRAM-SHA-256", user, Secret(password.decode())).exchange("")
     async with RawClient(nodes_of(broker, "SASL_PLAINTEXT")[0]) as client:
         await client.call(ApiKey.SASL_HANDSHAKE, 1, mechanism="SCRAM-SHA-256")

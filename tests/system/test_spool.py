@@ -29,7 +29,7 @@ from aiokafkapy.producer.intake.pending_record import PendingRecord
 from aiokafkapy.producer.spool import spool_segment
 from aiokafkapy.producer.spool.spooling_admission import SpoolingAdmission
 from aiokafkapy.protocol.api import ApiKey
-from tests.inside import runtime_of
+from tests.inside import spool_of
 
 FEW = 5
 """Records that memory takes in these tests."""
@@ -289,7 +289,7 @@ async def test_a_table_waits_once_for_a_topic_that_nobody_takes_in_an_outage(
         await producer.send("orders", b"0")
         await producer.send_arrow("orders", pyarrow.table({"value": numbers(1, 3)}))
         if is_full:
-            runtime_of(producer).spooling._spool.max_bytes = 0
+            spool_of(producer).max_bytes = 0
         table = pyarrow.table({"value": numbers(3, 9), "topic": ["orders", *["clicks"] * 5]})
         found = await producer.send_arrow(None, table, return_exceptions=True)
         assert list(found.failed) == [0, 1, 2, 3, 4, 5][not is_full :]

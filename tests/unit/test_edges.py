@@ -1,4 +1,6 @@
-"""The edges of the package use the producer by its public face."""
+"""The edges of the package use the producer by its public face; tests outside of ``unit`` reach private names by way of
+``inside`` only.
+"""
 
 from __future__ import annotations
 
@@ -27,19 +29,45 @@ NAMES = {
 """The names of its rooms for edges: the types of results, of the generic producer, and the clock of records."""
 
 
+TESTS = Path(__file__).parents[1]
+PRIVATE_NAMES_OF_OTHERS = {
+    *("._replace", "os._exit", "sys._is_gil_enabled"),  # Python's, which are public
+    *("loop._ready", "Handle._run", "handle._callback"),  # asyncio's, which shows its queue in no other way
+    *("KafkaError._PARTITION_EOF", "KafkaError._AUTHENTICATION", "KafkaError._NO_OFFSET"),  # librdkafka's, public
+    *("._conn", "._gateway", "._jvm", "._jdf", "._jsq"),  # aiosqlite's and PySpark's, which have no call for them
+}
+SABOTAGE = {"simulation/test_simulation.py", "simulation/test_transactions.py"}
+"""Tests that put a known bug into the product, wherever it belongs."""
+
+
 def modules_of(edge: str) -> Iterator[tuple[Path, ast.Module]]:
     for path in (PACKAGE / edge).rglob("*.py"):
         yield path, ast.parse(path.read_text())
 
 
-def private_accesses(tree: ast.Module) -> Iterator[str]:
-    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+def private_attributes(tree: ast.Module) -> Iterator[ast.Attribute]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
-            owner = node.value
-            name = owner.id if isinstance(owner, ast.Name) else owner.attr if isinstance(owner, ast.Attribute) else ""
-            if "producer" in name.lower() and name not in own:
-                yield f"line {node.lineno}: {ast.unparse(node)}"
+            yield node
+
+
+def private_accesses(tree: ast.Module) -> Iterator[str]:
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    for node in private_attributes(tree):
+        owner = node.value
+        name = owner.id if isinstance(owner, ast.Name) else owner.attr if isinstance(owner, ast.Attribute) else ""
+        if "producer" in name.lower() and name not in own:
+            yield f"line {node.lineno}: {ast.unparse(node)}"
+
+
+def accesses_of_others(tree: ast.Module) -> Iterator[str]:
+    """The private attributes of anything but the object itself and its class."""
+    for node in private_attributes(tree):
+        found = ast.unparse(node)
+        if ast.unparse(node.value) not in ("self", "cls", "super()") and not found.endswith(
+            tuple(PRIVATE_NAMES_OF_OTHERS)
+        ):
+            yield f"line {node.lineno}: {found}"
 
 
 @pytest.mark.parametrize("edge", EDGES)
@@ -51,6 +79,23 @@ def test_an_edge_takes_no_private_attribute_of_a_producer(edge: str) -> None:
 def test_such_an_access_is_seen() -> None:
     source = "producer._intake; self._producer._check_usable(); self._producer.send(); self._other; KafkaProducer.send"
     assert len(list(private_accesses(ast.parse(source)))) == 2
+
+
+def test_a_test_outside_of_unit_takes_private_attributes_by_way_of_inside() -> None:
+    found = {}
+    for path in TESTS.rglob("*.py"):
+        name = path.relative_to(TESTS).as_posix()
+        if not name.startswith("unit/") and name != "inside.py" and name not in SABOTAGE:
+            found[name] = list(accesses_of_others(ast.parse(path.read_text())))
+    assert len(found) > 50
+    assert not any(found.values()), {name: lines for name, lines in found.items() if lines}
+
+
+def test_an_access_of_a_private_attribute_of_another_is_seen() -> None:
+    source = (
+        "self._own; cls._own; super()._own; record._replace(key=1); x.__class__; relay._database; self._relay._task"
+    )
+    assert list(accesses_of_others(ast.parse(source))) == ["line 1: relay._database", "line 1: self._relay._task"]
 
 
 @pytest.mark.parametrize("edge", EDGES)
