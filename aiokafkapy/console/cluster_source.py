@@ -48,7 +48,7 @@ from .model import (
 )
 from .source import Abilities, NewRecord, Start, Written
 
-__all__ = ["ClusterSource"]
+__all__ = ["ClusterSource", "offsets_of_leaders"]
 
 CLIENT_ID: Final = "aiokafkapy-console"
 MOST_GROUPS: Final = 200
@@ -115,8 +115,8 @@ class ClusterSource:
         by_leader.pop(NO_LEADER, None)
         assert self._reader is not None
         self._first, self._end = await asyncio.gather(
-            _of_leaders(self._reader.beginning_offsets, by_leader, self._first),
-            _of_leaders(self._reader.end_offsets, by_leader, self._end),
+            offsets_of_leaders(self._reader.beginning_offsets, by_leader, self._first),
+            offsets_of_leaders(self._reader.end_offsets, by_leader, self._end),
         )
         records = dict.fromkeys((topic.name for topic in topics), 0)
         for place, end in self._end.items():
@@ -307,7 +307,7 @@ class ClusterSource:
         return None
 
 
-async def _of_leaders(
+async def offsets_of_leaders(
     look_up: Callable[[list[TopicPartition], float], Awaitable[dict[TopicPartition, int]]],
     by_leader: Mapping[int, list[TopicPartition]],
     before: Mapping[TopicPartition, int],

@@ -29,7 +29,7 @@ def main() -> int:
     seed = random.SystemRandom().randrange(1_000_000) if arguments.seed is None else arguments.seed
     print(f"seed {seed}, {arguments.minutes:g} minutes; three nodes are starting", flush=True)
     try:
-        report = asyncio.run(_run(seed, arguments.minutes * 60, arguments.transactions))
+        report = asyncio.run(run_on_three_nodes(seed, arguments.minutes * 60, transactions=arguments.transactions))
     except KafkaUnavailableError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -40,7 +40,8 @@ def main() -> int:
     return 1 if report.findings else 0
 
 
-async def _run(seed: int, seconds: float, transactions: bool) -> Report:
+async def run_on_three_nodes(seed: int, seconds: float, *, transactions: bool) -> Report:
+    """The report of one run on real nodes, which start for it and end with it."""
     async with ApacheKafka(nodes=3, config={"auto.create.topics.enable": False}) as kafka:
         say = partial(print, flush=True)
         return await run(kafka, seed, seconds=seconds, transactions=transactions, say=say)

@@ -47,12 +47,12 @@ async def test_faults_copy_each_record_once(kafka3: ApacheKafka) -> None:
 def test_a_finding_is_the_program_s_exit_status(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def found(seed: int, seconds: float, transactions: bool) -> Report:
+    async def found(seed: int, seconds: float, *, transactions: bool) -> Report:
         assert seconds == 30
         assert transactions is (seed == 8)
         return Report(seed, findings=["1 record acknowledged and lost"] * (seed == 8))
 
-    monkeypatch.setattr(program, "_run", found)
+    monkeypatch.setattr(program, "run_on_three_nodes", found)
     monkeypatch.setattr("sys.argv", ["chaos", "--minutes", "0.5", "--seed", "8", "--transactions"])
     assert program.main() == 1
     said = capsys.readouterr().out

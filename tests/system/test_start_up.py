@@ -53,11 +53,11 @@ asyncio.run(main())
 BROKER = """\
 import os, signal, sys
 import aiokafkapy.cli.broker as command
-hello = command._say_hello
-def say(*arguments):
+def say(text):
+    command.say = str
     print(*sys.modules)
     os.kill(os.getpid(), signal.SIGINT)
-command._say_hello = say
+command.say = say
 sys.argv[:] = ["aiokafkapy", "broker", "--port", "0", "--topic", "t:3"]
 from aiokafkapy.cli import main
 main()
@@ -66,11 +66,11 @@ main()
 LISTENS = """\
 import os, sys
 import aiokafkapy.cli.broker as command
-def listen(places):
+def allow():
     print(*sys.modules)
     sys.stdout.flush()
     os._exit(0)
-command._Places.listen = listen
+command.allow_connections = allow
 sys.argv[:] = ["aiokafkapy", "broker", "--port", "0", "--nodes", "3"]
 from aiokafkapy.cli import main
 main()

@@ -36,7 +36,7 @@ from .task import Task, current_task
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["send_partition_once"]
+__all__ = ["is_fenced", "most_seconds_to_read", "send_partition_once"]
 
 
 def send_partition_once(options: SinkOptions, once: ExactlyOnce, batches: Iterator[pa.RecordBatch]) -> WrittenRows:
@@ -79,7 +79,7 @@ class _Attempt:
                     try:
                         return await self._commit(producer, first, feed)
                     except Exception as error:
-                        marker = await markers.wait_for(self._place, _seconds(producer)) if _is_fenced(error) else None
+                        marker = await markers.wait_for(self._place, _seconds(producer)) if is_fenced(error) else None
                         if marker is None:
                             raise
             while await feed.take() is not None:
@@ -93,7 +93,7 @@ class _Attempt:
     async def _markers(self) -> AsyncIterator[MarkerTopic]:
         """The process's reader of the markers of all its queries: each batch write is a separate query."""
         properties = self._once.reader_properties
-        most_seconds = _most_seconds_to_read(self._options)
+        most_seconds = most_seconds_to_read(self._options)
 
         async def opened() -> MarkerTopic:
             markers = MarkerTopic(properties, self._once.topic, most_seconds)
@@ -138,7 +138,7 @@ def _summed(batches: Iterator[pa.RecordBatch], found: RowSum) -> Iterator[pa.Rec
         found.add(batch)
 
 
-def _most_seconds_to_read(options: SinkOptions) -> float:
+def most_seconds_to_read(options: SinkOptions) -> float:
     """The longest time for which a dead worker may keep a transaction open in the topic of the markers, in this query
     or in another one with the default.
     """
@@ -150,7 +150,7 @@ def _seconds(producer: KafkaProducer) -> float:
     return producer.config.transaction_timeout_ms / 1000
 
 
-def _is_fenced(error: BaseException) -> bool:
+def is_fenced(error: BaseException) -> bool:
     """True if another attempt has taken the transactional id; a row's failure has the reason as its cause.
 
     InvalidTxnStateError is one reason: a broker verified the Produce with the coordinator before the other attempt

@@ -13,12 +13,12 @@ from aiokafkapy.errors import (
     ProducerFencedError,
     TopicAuthorizationFailedError,
 )
-from aiokafkapy.spark.sink.exactly_once import _is_fenced, _most_seconds_to_read
+from aiokafkapy.spark.sink.exactly_once import is_fenced, most_seconds_to_read
 from aiokafkapy.spark.sink.sink_options import SinkOptions
 
 
 @pytest.mark.parametrize(
-    ("reason", "is_fenced"),
+    ("reason", "expected"),
     [
         (ProducerFencedError("p"), True),
         (InvalidProducerEpochError("p"), True),
@@ -27,11 +27,11 @@ from aiokafkapy.spark.sink.sink_options import SinkOptions
         (KafkaError("p"), False),
     ],
 )
-def test_a_failure_is_recognized_by_itself_and_by_its_cause(reason: KafkaError, is_fenced: bool) -> None:
+def test_a_failure_is_recognized_by_itself_and_by_its_cause(reason: KafkaError, expected: bool) -> None:
     row = RuntimeError("row 0 was not written")
     row.__cause__ = reason
-    assert _is_fenced(reason) is is_fenced
-    assert _is_fenced(row) is is_fenced
+    assert is_fenced(reason) is expected
+    assert is_fenced(row) is expected
 
 
 @pytest.mark.parametrize(("timeout_ms", "seconds"), [(None, 360), (1_000, 360), (600_000, 660)])
@@ -40,4 +40,4 @@ def test_markers_are_waited_for_until_a_dead_workers_transaction_is_over(timeout
     given = {"kafka.bootstrap.servers": "host:9092", "topic": "t", "exactlyOnce": "true"}
     if timeout_ms is not None:
         given["kafka.transaction.timeout.ms"] = str(timeout_ms)
-    assert _most_seconds_to_read(SinkOptions.parse(given, is_stream=True)) == seconds
+    assert most_seconds_to_read(SinkOptions.parse(given, is_stream=True)) == seconds
