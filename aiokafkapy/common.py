@@ -1,4 +1,5 @@
-"""Value types shared by all layers: nodes, topic-partitions, consumed records, addresses, topic names, JSON, back-off.
+"""Value types shared by all layers: nodes, topic-partitions, consumed records, addresses, topic names, JSON,
+back-off, percentiles.
 
 Nothing here does I/O, reads a clock or knows a protocol message. Kafka's counterparts are
 ``org.apache.kafka.common.Node``, ``TopicPartition``, ``PartitionInfo``, ``internals.Topic`` and
@@ -46,6 +47,7 @@ __all__ = [
     "number_within",
     "parse_address",
     "parse_addresses",
+    "percentile",
     "text_of",
     "timeout_of",
     "topic_partition_of",
@@ -276,6 +278,11 @@ def bytes_as_json(data: bytes | None) -> str | dict[Literal["base64"], str] | No
 def counted(count: int, noun: str) -> str:
     """A number with its noun, in the plural unless it is 1."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """The value that ``share`` (0 to 1) of the ascending values do not exceed; there must be at least one value."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
 def integer_of(what: str, given: Any, wanted: str = "an int") -> int:

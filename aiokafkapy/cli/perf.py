@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..common import percentile
 from ..errors import BufferExhaustedError, KafkaError, MetadataNotReadyError
 from .options import DEFAULT_SERVERS, DEFAULT_TIMEOUT, BootstrapServers, ConfigEntries, Timeout, client_options
 from .producing import started_producer
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from ..producer.deliveries.delivery import Delivery
     from ..producer.producer import KafkaProducer
 
-__all__ = ["Figures", "Pace", "perf", "percentile"]
+__all__ = ["Figures", "Pace", "perf"]
 
 MAX_TIMED = 50_000
 """The most records that are timed; evenly spread."""
@@ -110,11 +111,6 @@ class Pace:
     def block(self) -> int:
         """The number of records that may be sent at once."""
         return max(1, int(min(BLOCK, self.rate * SHORTEST_PAUSE))) if self.rate > 0 else BLOCK
-
-
-def percentile(ordered: list[float], share: float) -> float:
-    """The value that ``share`` (0 to 1) of the ascending values do not exceed; there must be at least one value."""
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
 def perf(

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from ..common import percentile
 from .model import ApiTimes, RequestRow
 
 __all__ = ["RequestLog"]
@@ -87,5 +88,5 @@ class RequestLog:
 
 def _times(name: str, api: _Api) -> ApiTimes:
     ordered = sorted(api.times)
-    p50, p99 = (ordered[min(len(ordered) - 1, int(len(ordered) * share))] for share in (0.5, 0.99))
+    p50, p99 = (percentile(ordered, share) for share in (0.5, 0.99))
     return ApiTimes(name, api.requests, api.errors, round(p50, 3), round(p99, 3), round(api.longest_ms, 3))

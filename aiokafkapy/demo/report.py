@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+from ..common import percentile
 from .ledger import Check, render_checks
 from .pipeline.report import PipelineReport
 from .pipeline.runner import render as render_pipeline
@@ -91,7 +92,7 @@ def percentile_ms(ordered: Sequence[float], share: float) -> float | None:
     """The value, in milliseconds, that ``share`` of the ascending seconds do not exceed; None without values."""
     if not ordered:
         return None
-    return round(ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000, 3)
+    return round(percentile(ordered, share) * 1000, 3)
 
 
 def render(report: Report) -> str:

@@ -35,6 +35,7 @@ from typing import Any, Final
 
 import uvloop
 
+from aiokafkapy.common import percentile
 from benchmarks.macro.processes import print_figures
 from benchmarks.measurement import Figures, Measurement, MeasurementError, SkippedError, Stopwatch
 
@@ -79,10 +80,10 @@ class Heartbeat:
         held = max(min(part, computed) for _, part, computed in self._beats)
         return {
             "beats": float(len(lags)),
-            "lag_p50_ms": _share(lags, 0.5) * 1e3,
-            "lag_p99_ms": _share(lags, 0.99) * 1e3,
+            "lag_p50_ms": percentile(lags, 0.5) * 1e3,
+            "lag_p99_ms": percentile(lags, 0.99) * 1e3,
             "lag_max_ms": lags[-1] * 1e3,
-            "own_p99_ms": _share(own, 0.99) * 1e3,
+            "own_p99_ms": percentile(own, 0.99) * 1e3,
             "own_max_ms": own[-1] * 1e3,
             "held_max_ms": held * 1e3,
             "gc_max_ms": max(self._collections, default=0.0) * 1e3,
@@ -271,10 +272,6 @@ def _table(value: bytes, count: int) -> Any:
     import pyarrow
 
     return pyarrow.table({"value": pyarrow.array([value] * count, pyarrow.binary())})
-
-
-def _share(ordered: list[float], share: float) -> float:
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from aiokafkapy.common import (
     integer_of,
     parse_address,
     parse_addresses,
+    percentile,
     timeout_of,
 )
 from aiokafkapy.errors import ConfigurationError, InvalidTopicError
@@ -162,3 +163,9 @@ class TestIntegers:
         for wrong in (True, 1.0, "1", None, Broken()):
             with pytest.raises(TypeError, match=f"^it is a {type(wrong).__name__}, not an int$"):
                 integer_of("it", wrong)
+
+
+def test_a_percentile_is_one_of_the_values() -> None:
+    assert percentile([1.0], 0.999) == 1.0
+    assert percentile([1.0, 2.0], 0.5) == 2.0
+    assert percentile([1.0, 2.0], 0.0) == 1.0

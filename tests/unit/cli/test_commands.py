@@ -14,7 +14,7 @@ import pytest
 
 from aiokafkapy import cli
 from aiokafkapy.cli.app import COMMANDS, app_for
-from aiokafkapy.cli.perf import Figures, Pace, percentile
+from aiokafkapy.cli.perf import Figures, Pace
 from aiokafkapy.cli.produce import Outcome
 from aiokafkapy.cli.producing import FIRST_FEW
 from aiokafkapy.cli.read import ReadPlan, as_json_line
@@ -130,11 +130,6 @@ def test_figures_are_rates_and_percentiles_of_the_timings() -> None:
     assert (found["records_per_second"], found["mb_per_second"]) == (25.0, 25.0)
     assert (found["p50_ms"], found["p99_ms"], found["p99_9_ms"], found["max_latency_ms"]) == (51.0, 100.0, 100.0, 100.0)
     assert Figures(1).as_json()["p50_ms"] is None
-
-
-def test_a_percentile_is_one_of_the_values() -> None:
-    assert percentile([1.0], 0.999) == 1.0
-    assert percentile([1.0, 2.0], 0.5) == 2.0
 
 
 def test_the_pace_waits_for_the_rate_and_not_without_one() -> None:
