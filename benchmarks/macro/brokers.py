@@ -184,7 +184,7 @@ def _one_record(topic: str, size: int) -> dict[str, Any]:
     builder = RecordBatchBuilder(2 * size + 1024)
     builder.try_append(0, None, bytes(size), ())
     builder.seal(Compression.NONE, None)
-    builder.stamp(-1, -1, -1, False)
+    builder.stamp(-1, -1, -1)
     partition = {"index": 0, "records": b"".join(builder.buffers())}
     return {"acks": 1, "timeout": 30_000, "topic_data": [{"name": topic, "partition_data": [partition]}]}
 

@@ -109,7 +109,7 @@ def decode_metadata(partitions: int, loops: int) -> float:
     return _timed_calls(lambda: MetadataAnswer.read(METADATA_VERSION, frame, nothing), loops)
 
 
-def update_metadata(partitions: int, is_partial: bool, loops: int) -> float:
+def update_metadata(partitions: int, loops: int, *, is_partial: bool) -> float:
     """A decoded Metadata answer into the view of the cluster; a partial one beside 1,000 other topics."""
     metadata = _EveryTopic(retry_backoff_ms=100, retry_backoff_max_ms=1000, metadata_max_age_ms=300_000)
     metadata.bootstrap([("h", 1)])
@@ -154,8 +154,8 @@ def _all() -> Iterator[tuple[str, Timed]]:
         yield f"decode a Produce response, {partitions:,} partitions", partial(decode_produce, partitions)
     for partitions in (10, 10_000):
         yield f"decode Metadata, {partitions:,} partitions", partial(decode_metadata, partitions)
-        yield f"update Metadata, {partitions:,} partitions", partial(update_metadata, partitions, False)
-    yield "update Metadata, 10 partitions beside 1,000 topics", partial(update_metadata, 10, True)
+        yield f"update Metadata, {partitions:,} partitions", partial(update_metadata, partitions, is_partial=False)
+    yield "update Metadata, 10 partitions beside 1,000 topics", partial(update_metadata, 10, is_partial=True)
     for codec in list(Compression)[1:]:
         for kib in (16, 128):
             yield f"compress {kib} KiB with {codec.codec_name}", partial(compress_batch, codec, None, kib * 1024)

@@ -66,7 +66,7 @@ class Failing:
         return record
 
 
-async def fails_alone(cluster: Cluster, send: Send, is_known: bool, **options: Any) -> BaseException | object:
+async def fails_alone(cluster: Cluster, send: Send, *, is_known: bool, **options: Any) -> BaseException | object:
     """Send to the bad topic and to another at once: the other one arrives. Returns the outcome of the bad one."""
     async with KafkaProducer(cluster.bootstrap_servers, max_block_ms=5_000, **options) as producer:
         if is_known:
@@ -88,7 +88,7 @@ async def fails_alone(cluster: Cluster, send: Send, is_known: bool, **options: A
 async def test_an_exception_of_a_partitioner_is_its_records_error(
     dev_cluster: Cluster, send: Send, raised: type[BaseException], is_known: bool
 ) -> None:
-    found = await fails_alone(dev_cluster, send, is_known, partitioner=Failing(raised))
+    found = await fails_alone(dev_cluster, send, is_known=is_known, partitioner=Failing(raised))
     if raised in (ZeroDivisionError, StopAsyncIteration):
         assert isinstance(found, raised)
     else:
@@ -102,7 +102,7 @@ async def test_an_exception_of_a_partitioner_is_its_records_error(
 async def test_an_exception_of_a_serializer_is_its_records_error(
     dev_cluster: Cluster, send: Send, raised: type[BaseException], part: str
 ) -> None:
-    found = await fails_alone(dev_cluster, send, True, **{f"{part}_serializer": Failing(raised)})
+    found = await fails_alone(dev_cluster, send, is_known=True, **{f"{part}_serializer": Failing(raised)})
     assert isinstance(found, SerializationError)
     assert isinstance(found.__cause__, raised)
 
@@ -120,7 +120,7 @@ async def test_an_exception_of_an_async_serializer_is_its_records_error(
 
             return serialized()
 
-    found = await fails_alone(dev_cluster, send, True, value_serializer=Later(raised))
+    found = await fails_alone(dev_cluster, send, is_known=True, value_serializer=Later(raised))
     assert isinstance(found, SerializationError)
     assert isinstance(found.__cause__, raised)
 
@@ -133,7 +133,7 @@ async def test_an_exception_of_an_interceptor_stops_no_record(
         def on_acknowledgement(self, metadata: RecordMetadata | None, *_: Any) -> None:
             raise self.raised("no")
 
-    found = await fails_alone(dev_cluster, send, True, interceptors=[Both(raised)])
+    found = await fails_alone(dev_cluster, send, is_known=True, interceptors=[Both(raised)])
     assert not isinstance(found, BaseException)
 
 

@@ -41,7 +41,7 @@ _loops: list[tuple[int, weakref.ref[SimulatedLoop]]] = []
 
 def run(seed: int, *, keep_trace: bool = False, kind: Kind | None = None) -> Report:
     """Run one seed to its end, of a kind that the seed chooses. Raises nothing: a failure is a finding."""
-    scenario = KINDS[kind or _kind_of(seed)](seed, keep_trace)
+    scenario = KINDS[kind or _kind_of(seed)](seed, keep_trace=keep_trace)
     loop = scenario.loop
     with virtual_world(loop, seed, scenario.stand_ins()), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -59,7 +59,7 @@ class _AnyFaults(Faults):
 class Scenario:
     """One seed's cluster, producers, users and faults; a subclass overrides the kind of its users."""
 
-    def __init__(self, seed: int, keep_trace: bool) -> None:
+    def __init__(self, seed: int, *, keep_trace: bool) -> None:
         self.report = Report(seed)
         self.digest = hashlib.blake2b()
         self._keep_trace = keep_trace

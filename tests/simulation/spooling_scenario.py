@@ -35,9 +35,9 @@ SHARE_OF_OUTAGES = 8
 class SpoolingScenario(Scenario):
     """See the module."""
 
-    def __init__(self, seed: int, keep_trace: bool) -> None:
+    def __init__(self, seed: int, *, keep_trace: bool) -> None:
         self._disk = SimulatedDisk(random.Random(f"{seed}/disk"))
-        super().__init__(seed, keep_trace)
+        super().__init__(seed, keep_trace=keep_trace)
 
     # overriding Scenario
 

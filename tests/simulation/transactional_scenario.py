@@ -29,12 +29,12 @@ FAULTS_THAT_MAY_FENCE = ("fatal error", "error of a new batch", "expire transact
 class TransactionalScenario(Scenario):
     """See the module."""
 
-    def __init__(self, seed: int, keep_trace: bool) -> None:
+    def __init__(self, seed: int, *, keep_trace: bool) -> None:
         kind = random.Random(f"{seed}/kind of transactions")
         self._ids = kind.choice((["a"], ["a", "b"], ["a", "a"], ["a", "a"]))
         self._version: Literal[1, 2] = 1 if kind.random() < 1 / 3 else 2
         self._starts = [0.0, *(kind.choice((0.0, 0.3, 1.0)) for _ in self._ids[1:])]
-        super().__init__(seed, keep_trace)
+        super().__init__(seed, keep_trace=keep_trace)
 
     # overriding Scenario
 
