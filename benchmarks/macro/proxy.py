@@ -153,7 +153,10 @@ async def _main() -> None:
     target, delay_ms = sys.argv[1:]
     host, _, port = target.partition(":")
     proxy = DelayingProxy(host, int(port), float(delay_ms) / 1000)
-    await commands({"bootstrap_servers": await proxy.listen()}, proxy.command)
+    try:
+        await commands({"bootstrap_servers": await proxy.listen()}, proxy.command)
+    finally:
+        proxy.close()
 
 
 if __name__ == "__main__":
