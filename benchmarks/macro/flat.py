@@ -35,7 +35,7 @@ import statistics
 import sys
 import time
 import tracemalloc
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -302,7 +302,8 @@ def _resident() -> int:
 
 
 async def _ages(producer: KafkaProducer[bytes, bytes], measurement: Measurement, topics: int) -> Figures:
-    loop: Any = asyncio.get_running_loop()
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, JumpingLoop)
     metadata = _metadata_of(producer)
     await producer.send(TOPIC.format(0), b"first")
     await _use_all(producer, topics, is_sent_to=True)
@@ -353,14 +354,12 @@ async def _dev_broker(topics: int, partitions: int, nodes: int) -> None:
         await commands({"bootstrap_servers": broker.bootstrap_servers}, lambda word: {})
 
 
-def _run(main: Any) -> Figures:
+def _run(main: Coroutine[Any, Any, Figures]) -> Figures:
     """Run it on uvloop, except the measurement that needs a clock that jumps."""
     if Measurement.from_json(sys.argv[1]).workload != "ages":
-        found: Figures = uvloop.run(main)
-        return found
+        return uvloop.run(main)
     with asyncio.Runner(loop_factory=JumpingLoop) as runner:
-        figures: Figures = runner.run(main)
-        return figures
+        return runner.run(main)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ while records are sent until one has to wait for room. The broker then goes on, 
 - ``send_many``: one call with an endless iterable.
 - ``send``: as many tasks as there are records, each awaiting its own; the tasks' memory is the caller's.
 
+Each way is cancelled when a record waits for room, and each value is an object of its own, as a program has them.
+
 Figures: ``growth_mb`` over idle at its highest, ``growth_ratio`` of that to ``buffer_memory``, ``held_mb`` by the
 producer's own account, ``records_held``. Memory is resident memory as the kernel sees it (VmHWM, reset when idle).
 """
@@ -17,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +32,8 @@ from benchmarks.measurement import Figures, Measurement, MeasurementError
 
 __all__ = ["measure"]
 
+Filler = Callable[[KafkaProducer[bytes, bytes], str, Iterator[bytes]], Coroutine[Any, Any, None]]
+"""Sends records of a topic until it is cancelled."""
 WARM_UP: Final = 2_000
 WARM_UP_BYTES: Final = 256 * 1024
 """Little, or the memory that is idle after it would not count as growth."""
@@ -85,7 +89,7 @@ async def _fill(producer: KafkaProducer[bytes, bytes], topic: str, value: bytes,
     }
 
 
-# how records are sent: cancelled when one waits for room; every value is an object of its own, as a program has them
+# how records are sent
 
 
 async def _enqueue(producer: KafkaProducer[bytes, bytes], topic: str, values: Iterator[bytes]) -> None:
@@ -114,7 +118,7 @@ async def _send(producer: KafkaProducer[bytes, bytes], topic: str, values: Itera
         await asyncio.wait(tasks)
 
 
-_FILLERS: Final[dict[str, Any]] = {
+_FILLERS: Final[dict[str, Filler]] = {
     "enqueue": _enqueue,
     "enqueue kept": _enqueue_kept,
     "send_many": _send_many,

@@ -17,7 +17,7 @@ import os
 import resource
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -38,10 +38,10 @@ STOP_TIMEOUT: Final = 30.0
 SPARE_DESCRIPTORS: Final = 200
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 
-Measure = Callable[[Measurement, str, str], Awaitable[Figures]]
+Measure = Callable[[Measurement, str, str], Coroutine[Any, Any, Figures]]
 
 
-def print_figures(measure: Measure, run: Callable[[Any], Figures]) -> None:
+def print_figures(measure: Measure, run: Callable[[Coroutine[Any, Any, Figures]], Figures]) -> None:
     """The ``main`` of a module for ``figures_of``; ``run`` runs a coroutine, as ``asyncio.run`` does."""
     measurement, bootstrap_servers, topic = sys.argv[1:]
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -111,7 +111,7 @@ def add_a_strangers(account: Account, log: Log) -> None:
         (add_a_strangers, "1 record nobody sent: (0, 4) b'b:0:'"),
     ],
 )
-async def test_each_harm_is_found(harm: Callable[[Account, Log], Any], finding: str) -> None:
+async def test_each_harm_is_found(harm: Callable[[Account, Log], None], finding: str) -> None:
     account, log = await sent()
     harm(account, log)
     (found,) = check_log(log, [account])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -77,7 +77,7 @@ def change_the_key(copy: Log) -> None:
         (change_the_key, ["1 record lost: b'0:4' of (0, 4)", "1 record from nowhere: b'0:4' is at [(0, 6)]"]),
     ],
 )
-def test_each_harm_is_found(harm: Callable[[Log], Any], findings: list[str]) -> None:
+def test_each_harm_is_found(harm: Callable[[Log], None], findings: list[str]) -> None:
     copy = log(gaps=2)
     harm(copy)
     assert check_copy(log(gaps=100), copy) == findings
