@@ -34,9 +34,9 @@ asyncio. aiokafkapy is on its defaults. The peers: linger 5 ms, none for a lone 
 and murmur2 for keys, polled in the sending loop, "lone await" is produce + flush; AIOProducer with a task that polls
 beside it and the buffer that suits the workload (1 for a lone await, a quarter of the tasks up to 1,000, else 1,000);
 kafka-python and Java (ProducerPerformance, JVM as Kafka's scripts set it up, its warm-up not in the rate but in the
-CPU) with batches of 128 KiB. What each wrote was read back by librdkafka's consumer and counted. In the group "dev
-broker" a row's client is the broker, and CPU is its. In the groups "open loop" and "web open loop" the rate is the
-load's, a share of what aiokafka can do, and a latency counts from when its record or request was due."""
+CPU) with batches of 128 KiB. The records of each client were read back by librdkafka's consumer and counted. In the
+group "dev broker" a row's client is the broker, and CPU is its. In the groups "open loop" and "web open loop" the rate
+is the load's, a share of what aiokafka can do, and a latency counts from when its record or request was due."""
 
 # Name, figure, digits after the point.
 _COLUMNS: Final = (

@@ -63,7 +63,7 @@ class TestOutbox:
             return list((await connection.execute(sa.select(self.table).order_by(self.table.c.id))).all())
 
     async def is_empty(self) -> bool:
-        """Whether every row was published and deleted."""
+        """True if every row was published and deleted."""
         return not await self.rows()
 
     @asynccontextmanager

@@ -27,7 +27,7 @@ class Shared:
 
     @property
     def is_used(self) -> bool:
-        """Whether anything was entered."""
+        """True if anything was entered."""
         return bool(self._entered)
 
     def enter(self, name: str, make: Callable[[], AbstractContextManager[T]]) -> T:

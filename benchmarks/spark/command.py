@@ -50,10 +50,10 @@ FOOTNOTE: Final = """\
 Medians of the rounds; ranges in parentheses. One Spark (local[2], 4 GB) and one node of a real Kafka for all, on the
 same two cores; rows have a key of 8 and a value of 100 bytes, the topic six partitions, writing four tasks. CPU is that
 of the whole machine (Spark, its Python workers, the broker), a row. tuned: linger.ms 20, batch.size 256 KiB,
-buffer.memory 256 MiB. floor: a Python data source that drops what it gets, or hands out the same rows again and again:
-what Spark's Python API itself costs. A stream, of two tasks: p50 is the median trigger, p99 the longest, the rate the
-rows of a trigger over its p50. Memory: ten million rows written into one partition and read again; RSS is the largest
-Python worker's."""
+buffer.memory 256 MiB. floor: a Python data source that drops its input, or hands out the same rows again and again: the
+cost of Spark's Python API itself. A stream, of two tasks: p50 is the median trigger, p99 the longest, the rate the rows
+of a trigger over its p50. Memory: ten million rows written into one partition and read again; RSS is the largest Python
+worker's."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -238,9 +238,8 @@ def _page_section(results: Results, found: Sequence[Answer]) -> str:
         if one.value is not None and one.goal.theirs and one.goal.limit != 1
     ]
     kept = f"benchmarks/results/{results.date}-spark"
-    tail = (
-        f"Ratios: {'; '.join(ratios)}. floor is a source, or a sink, that does nothing: what Spark's Python API costs."
-    )
+    floor = "floor is a source, or a sink, that does nothing: the cost of Spark's Python API"
+    tail = f"Ratios: {'; '.join(ratios)}. {floor}."
     lines += ["", textwrap.fill(tail, width=120), f"All rows and ranges: [{kept}.md]({kept}.md)."]
     return "\n".join(lines)
 

@@ -111,7 +111,7 @@ class Faults:
             self._journal.log(f"refused: {error!s:.150}")
 
     def _is_whole(self) -> bool:
-        """Whether each node knows each partition with a leader and all replicas in sync."""
+        """True if each node knows each partition with a leader and all replicas in sync."""
         for node in self._kafka.node_ids:
             for topic in self._topics:
                 for state in self._kafka.admin.partitions(topic, self._kafka.address_of(node)).values():

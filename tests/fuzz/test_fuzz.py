@@ -75,7 +75,7 @@ def test_noise_is_read_without_a_finding(target: Target) -> None:
     noise()
 
 
-# The machinery can fail.
+# the machinery
 
 
 class Broken(Target):

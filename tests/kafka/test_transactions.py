@@ -42,7 +42,7 @@ class Node(Protocol):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where it listens."""
+        """The addresses at which it listens."""
 
     async def create_topic(self, name: str, partitions: int = 1, *, config: Mapping[str, str] | None = None) -> Any:
         """Create a topic."""

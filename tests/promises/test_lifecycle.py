@@ -192,7 +192,7 @@ async def test_time_that_stands_still_stops_nothing(cluster: Cluster) -> None:
 
 
 async def test_a_wall_clock_that_jumps_breaks_nothing(cluster: Cluster) -> None:
-    """Only the loop's own clock counts; the wall clock goes into time stamps, and only there."""
+    """Only the loop's own clock counts; the wall clock goes into timestamps, and only there."""
     topic = await cluster.create_topic()
     stamps = []
     with freezegun.freeze_time("2020-02-02", real_asyncio=True) as clock:

@@ -153,7 +153,7 @@ class TransactionalWorkload(Workload):
                 return
 
     async def _has_usable_producer(self) -> bool:
-        """Whether there is one; another one is started if need be and wanted."""
+        """True if there is one; another one is started if need be and wanted."""
         if self._is_closing or self.producer.state is not ProducerState.RUNNING:
             return False
         transaction = self._transaction()
@@ -194,7 +194,7 @@ class TransactionalWorkload(Workload):
                 await self._abort()
 
     def _is_left_open(self) -> bool:
-        """Whether somebody was cancelled between a transaction's begin and the call that ends it."""
+        """True if somebody was cancelled between a transaction's begin and the call that ends it."""
         return self.producer.state is ProducerState.RUNNING and self._transaction().state in (
             TransactionState.IN_TRANSACTION,
             TransactionState.ABORTABLE_ERROR,
@@ -308,7 +308,7 @@ class TransactionalWorkload(Workload):
                         await self.producer.abort_transaction()
 
     async def _has_committed(self, commit: asyncio.Task[None], first: Tried) -> bool:
-        """Whether the commit has succeeded, and a second transaction is open."""
+        """True if the commit has succeeded, and a second transaction is open."""
         try:
             await asyncio.shield(commit)
         except KafkaError as error:

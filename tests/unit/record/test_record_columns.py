@@ -34,7 +34,7 @@ def form(request: pytest.FixtureRequest) -> ModuleType:
 
 
 def section(items: list[Item]) -> tuple[bytes, int]:
-    """The records section of these, and its base time stamp."""
+    """The records section of these, and its base timestamp."""
     builder = RecordBatchBuilder(1 << 30)
     for timestamp_ms, key, value, headers in items:
         assert builder.try_append(timestamp_ms, key, value, headers) > 0
@@ -56,7 +56,7 @@ def numbers(data: Any, kind: pa.DataType, count: int) -> list[int]:
 
 
 def rows(read: ReadRecords) -> list[tuple[Any, ...]]:
-    """Offset, key, value, headers (None without any), microseconds, type of time stamp."""
+    """Offset, key, value, headers (None without any), microseconds, type of timestamp."""
     count = read.row_count
     headers: list[Any] = [None] * count
     if read.headers is not None:

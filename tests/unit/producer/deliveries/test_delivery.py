@@ -29,7 +29,7 @@ def result_of(count: int = 1) -> ProduceRequestResult:
 
 
 def pending(count: int = 1) -> tuple[ProduceRequestResult, list[Delivery]]:
-    """A batch without an answer, and its deliveries: time stamp 100 + index, a key of one byte, no value."""
+    """A batch without an answer, and its deliveries: timestamp 100 + index, a key of one byte, no value."""
     result = result_of(count)
     return result, [new_delivery(result, index, 100 + index, 1, -1) for index in range(count)]
 
