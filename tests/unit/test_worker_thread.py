@@ -12,7 +12,7 @@ from tests.blocked_threads import blocked_default_executor
 HANG = 30.0
 
 
-async def test_it_does_not_wait_for_the_loops_own_threads() -> None:
+async def test_work_does_not_wait_for_the_loops_own_threads() -> None:
     async with blocked_default_executor():
         assert await run_in_thread(asyncio.get_running_loop(), divmod, 7, 2) == (3, 1)
 

@@ -278,7 +278,7 @@ async def test_only_the_topics_own_options_are_its_configs() -> None:
     assert await admin.configs("t") == {"retention.ms": "-1", "secret": None}
 
 
-async def test_it_is_used_in_async_with() -> None:
+async def test_an_admin_is_used_in_async_with() -> None:
     with pytest.raises(IllegalStateError, match="async with"):
         await TopicAdmin("localhost:1").list_topics()
 

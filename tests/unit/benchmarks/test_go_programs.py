@@ -40,7 +40,9 @@ async def test_a_program_is_compiled_in_its_folder_into_the_cache(folder: Path, 
 
 
 @pytest.mark.parametrize(("age", "is_compiled"), [(1, False), (-1, True)])
-async def test_it_is_compiled_again_when_its_folder_has_changed(folder: Path, age: int, is_compiled: bool) -> None:
+async def test_a_program_is_compiled_again_when_its_folder_has_changed(
+    folder: Path, age: int, is_compiled: bool
+) -> None:
     program = await built("name", folder, "a.package")
     program.write_text("the former one")
     written = program.stat().st_mtime

@@ -36,7 +36,7 @@ async def test_every_record_of_a_workload_is_delivered(workload: producer_sink.W
     assert 0 < broker.requests <= broker.batches <= 2000
 
 
-async def test_it_answers_for_several_topics_in_one_request() -> None:
+async def test_the_broker_answers_for_several_topics_in_one_request() -> None:
     broker = NullBroker({"a": 2, "b": 200})
     with null_network(broker):
         async with KafkaProducer("h:1", linger_ms=5) as producer:

@@ -9,7 +9,7 @@ import pytest
 from aiokafkapy.broker.clock import WallClock
 
 
-def test_it_is_the_systems_and_goes_forward_when_it_is_told_to() -> None:
+def test_the_clock_is_the_systems_and_goes_forward_when_it_is_told_to() -> None:
     clock = WallClock()
     before = int(time.time() * 1000)
     assert before <= clock() <= before + 60_000

@@ -31,7 +31,7 @@ def test_a_list_may_be_text_with_commas() -> None:
     assert config.ssl_enabled_protocols == ["TLSv1.3"]
 
 
-def test_it_cannot_be_changed() -> None:
+def test_a_configuration_cannot_be_changed() -> None:
     config = BrokerConfig()
     with pytest.raises(ValueError, match="frozen"):
         config.num_partitions = 3

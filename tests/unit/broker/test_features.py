@@ -11,7 +11,7 @@ from aiokafkapy.errors import InvalidUpdateVersionError
 UP, DOWN = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE
 
 
-def test_they_begin_where_the_options_say_and_change_together() -> None:
+def test_features_begin_where_the_options_say_and_change_together() -> None:
     features = Features(BrokerConfig.of(transaction_version=1))
     assert (features[GROUP_VERSION], features[TRANSACTION_VERSION], features.epoch) == (1, 1, 0)
     features.update({TRANSACTION_VERSION: (2, UP), GROUP_VERSION: (0, DOWN)}, validate_only=True)

@@ -47,7 +47,7 @@ def test_a_first_event_has_its_fields_in_json_and_its_level() -> None:
 
 
 @pytest.mark.parametrize("logs", [False, True])
-def test_it_can_be_taken_back(logs: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_late_logging_can_be_taken_back(logs: bool, capsys: pytest.CaptureFixture[str]) -> None:
     root, ours = logging.getLogger(), logging.getLogger("aiokafkapy")
     before = list(root.handlers), ours.level
     restore = configure_late(level="debug")
@@ -101,7 +101,7 @@ def test_an_event_that_another_thread_logs_meanwhile_waits_for_the_form(
     assert len(lines) == 2
 
 
-def test_it_is_set_up_once_by_any_reader_of_the_command_line() -> None:
+def test_logging_is_set_up_once_by_any_reader_of_the_command_line() -> None:
     assert _handlers_of_a_run("broker", "--port", "0") == ["_FirstRecord"]
     assert _handlers_of_a_run("--log-level", "error", "broker", "--port", "0") == ["_FirstRecord"]
 

@@ -70,7 +70,7 @@ def test_bootstrap_servers_in_any_form(servers: Any) -> None:
     assert ClientConfig(bootstrap_servers=servers).bootstrap_addresses == [("a", 1), ("b", 2)]
 
 
-def test_it_does_not_change() -> None:
+def test_a_configuration_does_not_change() -> None:
     config = ClientConfig(bootstrap_servers="h")
     with pytest.raises(Exception, match="frozen"):
         config.request_timeout_ms = 1
@@ -345,7 +345,7 @@ class TestOtherSources:
             SubConfig.from_env("MY_")
 
 
-def test_it_can_be_pickled_and_compared() -> None:
+def test_a_configuration_can_be_pickled_and_compared() -> None:
     config = SubConfig(bootstrap_servers="h", linger_ms=1)
     assert pickle.loads(pickle.dumps(config)) == config
     assert config != SubConfig(bootstrap_servers="h", linger_ms=2)

@@ -78,7 +78,7 @@ def ask(
     )
 
 
-async def test_it_looks_again_at_each_change_until_a_node_is_ready(client: Client) -> None:
+async def test_a_wait_looks_again_at_each_change_until_a_node_is_ready(client: Client) -> None:
     task = asyncio.ensure_future(await_ready(client, None, lambda: 0.0))
     for change in ({}, {"least_loaded": NODE}, {"is_node_ready": True}):
         await FakeLoop().settle()

@@ -120,7 +120,9 @@ async def sender(broker: Broker) -> AsyncIterator[TelemetrySender]:
     await sender.settled()
 
 
-async def test_it_asks_for_a_subscription_and_pushes_at_its_interval(broker: Broker, sender: TelemetrySender) -> None:
+async def test_a_sender_asks_for_a_subscription_and_pushes_at_its_interval(
+    broker: Broker, sender: TelemetrySender
+) -> None:
     sender.start()
     await broker.asleep()
     assert broker.requests[0][1].client_instance_id is None

@@ -32,6 +32,8 @@ def test_an_update_is_due_at_the_beginning() -> None:
         ({"expires_at": math.inf}, math.inf),
     ],
 )
-def test_it_is_due_when_it_is_wanted_or_stale_and_the_back_off_is_over(fields: dict[str, float], delay: float) -> None:
+def test_an_update_is_due_when_it_is_wanted_or_stale_and_the_back_off_is_over(
+    fields: dict[str, float], delay: float
+) -> None:
     assert times(**fields).time_to_next(5.0) == delay
     assert times(**fields).is_due(5.0) == (delay == 0)

@@ -11,7 +11,7 @@ from aiokafkapy.common import TopicPartition
 from aiokafkapy.console.assignments import read_assignment
 
 
-def test_it_is_read_as_another_client_writes_it() -> None:
+def test_an_assignment_is_read_as_another_client_writes_it() -> None:
     data = ConsumerProtocolMemberAssignment(1, [("orders", [0, 2]), ("größen", [])], b"user data").encode()
     assert read_assignment(data) == [TopicPartition("orders", 0), TopicPartition("orders", 2)]
 

@@ -85,7 +85,7 @@ def test_contextvars_are_in_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
         assert json.loads(written(io.StringIO(), monkeypatch, log_format="json")[0])["request_id"] == "r-1"
 
 
-def test_it_can_be_taken_back() -> None:
+def test_a_configuration_can_be_taken_back() -> None:
     root, ours = logging.getLogger(), logging.getLogger("aiokafkapy")
     before = (list(root.handlers), root.level, ours.level)
     restore = configure_logging(level="debug")

@@ -39,7 +39,9 @@ def test_a_settled_key_starts_again(limited: RateLimitedLogger) -> None:
     assert limited.log("a", 0.0, logging.WARNING, "e")
 
 
-def test_it_forgets_the_keys_silent_for_longest(limited: RateLimitedLogger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limited_logger_forgets_the_keys_silent_for_longest(
+    limited: RateLimitedLogger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(rate_limit, "_MAX_KEYS", 3)
     for key in range(5):
         limited.log(key, 0.0, logging.DEBUG, "e")

@@ -10,7 +10,7 @@ from aiokafkapy.record.builder import RecordBatchBuilder
 from aiokafkapy.record.crc import crc32c, library_crc32c
 
 
-def test_it_is_the_castagnoli_polynomial() -> None:
+def test_the_polynomial_is_castagnolis() -> None:
     assert crc32c(b"123456789") == 0xE3069283
 
 

@@ -32,7 +32,7 @@ def test_the_modules_loaded_before_a_fork_are_those_of_tasks_and_start_no_thread
 
 
 @pytest.mark.slow
-def test_it_is_started_as_sparks_own() -> None:
+def test_the_daemon_is_started_as_sparks_own() -> None:
     """Spark closes a daemon's input to end it; the first thing a daemon says is its port."""
     done = subprocess.run(
         [sys.executable, "-m", "aiokafkapy.spark.daemon", "pyspark.worker"],

@@ -34,10 +34,10 @@ def test_time_never_goes_back_nor_ends(seconds: float) -> None:
 
 
 @pytest.mark.parametrize("start", [math.inf, math.nan])
-def test_it_starts_at_a_time(start: float) -> None:
+def test_a_clock_starts_at_a_time(start: float) -> None:
     with pytest.raises(ValueError, match=f"start={start}: a time is finite"):
         VirtualClock(start)
 
 
-def test_does_not_start_at_zero() -> None:
+def test_a_clock_does_not_start_at_zero() -> None:
     assert VirtualClock().time() > 0

@@ -133,7 +133,7 @@ def test_tls_and_sasl_go_through_memory_too(tmp_path: Path, monkeypatch: pytest.
     run_without_sockets(program(), monkeypatch)
 
 
-async def test_it_ends_with_its_block_and_is_once_at_a_time() -> None:
+async def test_the_network_ends_with_its_block_and_is_once_at_a_time() -> None:
     with in_memory():
         with pytest.raises(errors.IllegalStateError, match="already"), in_memory():
             pass

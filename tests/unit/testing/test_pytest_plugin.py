@@ -52,7 +52,7 @@ async def test_a_fault_that_a_test_leaves_does_not_hold_its_end_up(
     enqueued.append(await kafka_producer.enqueue("orders", b"2"))
 
 
-def test_it_works_in_strict_mode_with_strict_marks(pytester: pytest.Pytester) -> None:
+def test_the_plugin_works_in_strict_mode_with_strict_marks(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import pytest

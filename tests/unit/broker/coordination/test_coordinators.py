@@ -55,7 +55,7 @@ def test_only_those_of_the_stopped_node_move_and_its_start_moves_none_back(
     assert cluster.places() == after
 
 
-def test_they_move_on_with_the_node_that_took_over(cluster: Cluster) -> None:
+def test_coordinators_move_on_with_the_node_that_took_over(cluster: Cluster) -> None:
     before = cluster.places()
     cluster.stop(3, 1)
     assert set(cluster.places().values()) == {2}

@@ -28,7 +28,7 @@ def scheduler() -> VirtualScheduler:
     return VirtualScheduler()
 
 
-async def test_it_completes_in_the_turn_in_which_it_is_checked(scheduler: VirtualScheduler) -> None:
+async def test_an_operation_completes_in_the_turn_in_which_it_is_checked(scheduler: VirtualScheduler) -> None:
     purgatory, condition = Purgatory(scheduler), Condition()
     future = purgatory.wait(["a", "b"], 10, condition)
     assert purgatory.check("a") == 0
@@ -40,7 +40,7 @@ async def test_it_completes_in_the_turn_in_which_it_is_checked(scheduler: Virtua
     assert purgatory.check("a") == 0
 
 
-async def test_it_completes_when_its_time_is_over(scheduler: VirtualScheduler) -> None:
+async def test_an_operation_completes_when_its_time_is_over(scheduler: VirtualScheduler) -> None:
     purgatory, condition = Purgatory(scheduler), Condition()
     future = purgatory.wait(["a"], 10, condition)
     scheduler.advance(9.99)

@@ -76,6 +76,6 @@ EXPRESSIONS = st.recursive(
 
 
 @given(EXPRESSIONS, st.lists(st.text("abAB-._1", min_size=1, max_size=6), min_size=5, max_size=20))
-def test_it_agrees_with_python(text: str, names: list[str]) -> None:
+def test_a_pattern_agrees_with_python(text: str, names: list[str]) -> None:
     found = [name for name in names if TopicPattern(text).matches(name)]
     assert found == [name for name in names if re.fullmatch(text, name)]

@@ -30,7 +30,7 @@ def test_a_disconnection_raises_its_reason() -> None:
         response.body_or_raise()
 
 
-def test_they_show_the_important_fields() -> None:
+def test_requests_and_responses_show_the_important_fields() -> None:
     assert "METADATA" in repr(REQUEST)
     assert "timed out" in repr(ClientResponse(REQUEST, 1, disconnected=True, timed_out=True))
     assert "disconnected" in repr(ClientResponse(REQUEST, 1, disconnected=True))

@@ -25,7 +25,9 @@ def timer(loop: FakeLoop, fired: list[float]) -> DeadlineTimer:
     return DeadlineTimer(fake, fired.append)
 
 
-async def test_it_fires_once_at_the_earliest_deadline(loop: FakeLoop, timer: DeadlineTimer, fired: list[float]) -> None:
+async def test_a_timer_fires_once_at_the_earliest_deadline(
+    loop: FakeLoop, timer: DeadlineTimer, fired: list[float]
+) -> None:
     start = loop.time()
     timer.arm(start + 5)
     timer.arm(start + 2)
@@ -48,7 +50,7 @@ async def test_infinity_arms_nothing(loop: FakeLoop, timer: DeadlineTimer) -> No
     assert loop.armed == []
 
 
-async def test_it_can_be_armed_again_when_it_fires(loop: FakeLoop, fired: list[float]) -> None:
+async def test_a_timer_can_be_armed_again_when_it_fires(loop: FakeLoop, fired: list[float]) -> None:
     timer: DeadlineTimer
 
     def again(now: float) -> None:

@@ -52,7 +52,7 @@ def test_alembic_makes_it_as_it_is() -> None:
     engine.dispose()
 
 
-def test_it_is_in_the_users_metadata_by_its_name() -> None:
+def test_the_table_is_in_the_users_metadata_by_its_name() -> None:
     metadata = sa.MetaData()
     table = outbox_table(metadata, "events", schema="shop", shards=3)
     assert metadata.tables["shop.events"] is table

@@ -93,7 +93,7 @@ def test_everything_is_passed_on_to_the_watch_behind_it() -> None:
     ]
 
 
-def test_it_works_without_a_watch_behind_it() -> None:
+def test_the_watch_works_without_another_behind_it() -> None:
     rig = Rig()
     rig.watch.answered(3, 0.5)
     rig.watch.completed(new_batch(), 0, 1.0)

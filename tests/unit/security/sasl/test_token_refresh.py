@@ -45,7 +45,7 @@ def test_the_moment_is_javas(issued: int, expires: int, now: int, random: float,
     st.integers(0, 900),
     st.integers(0, 3_600),
 )
-def test_it_is_never_in_the_past_nor_after_the_end(
+def test_a_refresh_is_never_in_the_past_nor_after_the_end(
     now: int, life: int, random: float, factor: float, jitter: float, period: int, buffer: int
 ) -> None:
     policy = RefreshPolicy(factor, jitter, period, buffer)

@@ -33,7 +33,7 @@ class Node:
             raise self.error
 
 
-def test_it_is_made_once_and_used_from_then_on(jars: Path) -> None:
+def test_an_archive_is_made_once_and_used_from_then_on(jars: Path) -> None:
     assert archive_options("4.1.0") == ()
     node = Node()
     for _ in range(2):

@@ -30,7 +30,9 @@ def test_the_command_runs_a_class_from_the_jars(tools: KafkaTools) -> None:
     assert command[-5:] == ["-cp", "jars/*", "kafka.Kafka", "server.properties", "5"]
 
 
-async def test_it_has_the_input_and_the_output_of_the_tool(tools: KafkaTools, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_has_the_input_and_the_output_of_the_tool(
+    tools: KafkaTools, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _runs(tools, monkeypatch, "import sys; print(sys.argv[1:], sys.stdin.read())")
     assert await tools.run("a.Class", "one", stdin=b"given") == "['one'] given\n"
 

@@ -133,7 +133,7 @@ async def test_bytes_that_are_not_frames_end_their_connection(connect: Connect) 
         assert await client.rest() == b""
 
 
-async def test_it_is_played_from_its_start_again_and_leaves_nothing(connect: Connect) -> None:
+async def test_a_recording_is_played_from_its_start_again_and_leaves_nothing(connect: Connect) -> None:
     broker = ReplayBroker(Tape(step=HOUR).connected().request(FIRST).answer(produced(0)).read(), speed=None)
     with pytest.raises(RuntimeError, match="the replay is not running"):
         _ = broker.bootstrap_servers

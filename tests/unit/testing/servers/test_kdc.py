@@ -22,7 +22,7 @@ def kdc_is_here() -> None:
 
 
 @pytest.mark.usefixtures("kdc_is_here")
-def test_it_gives_tickets_and_leaves_nothing_behind() -> None:
+def test_a_kdc_gives_tickets_and_leaves_nothing_behind() -> None:
     before = dict(os.environ)
     with Kdc() as kdc:
         directory = kdc.configuration.parent
@@ -47,7 +47,7 @@ def test_a_missing_library_is_named_with_its_packages(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.usefixtures("kdc_is_here")
-def test_one_that_does_not_start_says_why_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kdc_that_does_not_start_says_why_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -15,7 +15,7 @@ from tests.databases import require_postgresql
 
 
 @pytest.mark.slow
-def test_it_takes_connections_also_when_it_was_killed_and_leaves_nothing_behind() -> None:
+def test_a_server_takes_connections_also_when_it_was_killed_and_leaves_nothing_behind() -> None:
     require_postgresql()
     with PostgreSQL() as server:
         directory = server._directory
@@ -44,7 +44,7 @@ def test_ci_installs_the_package_that_is_named() -> None:
 
 
 @pytest.mark.slow
-def test_one_that_does_not_start_says_why_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_start_says_why_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     require_postgresql()
     monkeypatch.setattr(module, "_OPTIONS", ("no_such_option=1",))
     server = PostgreSQL()

@@ -46,7 +46,7 @@ def process_id(server: Server) -> int:
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_it_starts_again_at_its_address_and_leaves_nothing_behind(kill: bool) -> None:
+def test_a_server_starts_again_at_its_address_and_leaves_nothing_behind(kill: bool) -> None:
     with Server() as server:
         directory = server._directory
         first = process_id(server)

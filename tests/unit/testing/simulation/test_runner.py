@@ -302,7 +302,7 @@ def test_a_world_is_gone_when_it_is_over() -> None:
     assert [world() for world in worlds[:-1]] == [None] * 4
 
 
-async def test_it_refuses_to_run_on_a_loop_that_runs() -> None:
+async def test_simulate_refuses_to_run_on_a_loop_that_runs() -> None:
     with pytest.raises(SimulationError, match="call it from a plain function"):
         simulate(place_orders, 1)
 
