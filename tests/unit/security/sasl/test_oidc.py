@@ -128,7 +128,7 @@ def test_a_passing_failure_is_tried_again(failure: httpx.Response | Exception) -
     in_virtual_time(program)
 
 
-def test_a_source_gives_up_after_the_longest_back_off() -> None:
+def test_an_endpoint_gives_up_after_the_longest_back_off() -> None:
     async def program() -> None:
         server = Server(httpx.ConnectTimeout("too slow"))
         started = asyncio.get_running_loop().time()
