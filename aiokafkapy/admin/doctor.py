@@ -348,7 +348,7 @@ class Doctor:
     @asynccontextmanager
     async def _link(self, host: str, port: int) -> AsyncIterator[_Link]:
         """A client that knows of this address only."""
-        metadata = Metadata()
+        metadata = Metadata.of(self.config)
         metadata.bootstrap([(host, port)])
         client = NetworkClient(self.config, metadata, loop=asyncio.get_running_loop())
         try:

@@ -92,9 +92,9 @@ class Metadata:
     def __init__(
         self,
         *,
-        retry_backoff_ms: int = 100,
-        retry_backoff_max_ms: int = 1_000,
-        metadata_max_age_ms: int = 300_000,
+        retry_backoff_ms: int,
+        retry_backoff_max_ms: int,
+        metadata_max_age_ms: int,
         allow_auto_topic_creation: bool = False,
     ) -> None:
         self.allow_auto_topic_creation = allow_auto_topic_creation

@@ -37,11 +37,11 @@ class ProducerMetadata(Metadata):
     def __init__(
         self,
         *,
-        retry_backoff_ms: int = 100,
-        retry_backoff_max_ms: int = 1_000,
-        metadata_max_age_ms: int = 300_000,
-        metadata_max_idle_ms: int = 300_000,
-        allow_auto_topic_creation: bool = True,
+        retry_backoff_ms: int,
+        retry_backoff_max_ms: int,
+        metadata_max_age_ms: int,
+        metadata_max_idle_ms: int,
+        allow_auto_topic_creation: bool,
     ) -> None:
         super().__init__(
             retry_backoff_ms=retry_backoff_ms,

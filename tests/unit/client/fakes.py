@@ -341,11 +341,7 @@ class ClientUnderTest:
         self.loop = FakeLoop()
         self.wakeups = 0
         self.config = ClientConfig(bootstrap_servers=bootstrap, **options)
-        self.metadata = Metadata(
-            retry_backoff_ms=self.config.retry_backoff_ms,
-            retry_backoff_max_ms=self.config.retry_backoff_max_ms,
-            metadata_max_age_ms=self.config.metadata_max_age_ms,
-        )
+        self.metadata = Metadata.of(self.config)
         self.metadata.add_topics(topics)
         loop: Any = self.loop
         self.client = NetworkClient(self.config, self.metadata, loop=loop, wakeup=self._wake, connector=cluster)

@@ -88,8 +88,8 @@ class Situation:
     def __init__(self, **options: Any) -> None:
         self.clock = VirtualClock()
         self.client = Client()
-        self.metadata = Metadata()
         self.config = ClientConfig(bootstrap_servers="a:1,b:2", **options)
+        self.metadata = Metadata.of(self.config)
         self.metadata.bootstrap(self.config.bootstrap_addresses)
         self.updater = MetadataUpdater(self.config, self.metadata, self.client, self.client)
 

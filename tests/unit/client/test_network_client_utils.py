@@ -24,6 +24,7 @@ from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import Struct
 from aiokafkapy.protocol.messages import build_request
 from tests.unit.client.fakes import ClientUnderTest, FakeCluster, FakeLoop
+from tests.unit.metadata_options import METADATA_OPTIONS
 
 NODE = Node(1, "::1", 1)
 
@@ -176,7 +177,8 @@ async def test_a_refusal_is_raised_in_place_of_the_answer_that_it_fails_and_neit
 
 
 async def test_only_a_refusal_that_was_not_known_before_counts(client: Client) -> None:
-    metadata, known, new = Metadata(), AuthenticationFailedError("old"), AuthenticationFailedError("new")
+    metadata = Metadata(**METADATA_OPTIONS)
+    known, new = AuthenticationFailedError("old"), AuthenticationFailedError("new")
     metadata.set_fatal_error(known)
     task = asyncio.ensure_future(next_refusal(metadata, client, known))
     client.change.set()
@@ -188,7 +190,7 @@ async def test_only_a_refusal_that_was_not_known_before_counts(client: Client) -
 
 
 async def test_a_closed_client_is_refused_no_more(client: Client) -> None:
-    task = asyncio.ensure_future(next_refusal(Metadata(), client, None))
+    task = asyncio.ensure_future(next_refusal(Metadata(**METADATA_OPTIONS), client, None))
     await FakeLoop().settle()
     client.is_active = False
     client.change.set()

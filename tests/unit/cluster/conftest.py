@@ -6,6 +6,7 @@ import pytest
 
 from aiokafkapy.cluster.metadata import Metadata
 from aiokafkapy.testing.clock import VirtualClock
+from tests.unit.metadata_options import METADATA_OPTIONS
 
 
 @pytest.fixture
@@ -15,6 +16,6 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def metadata() -> Metadata:
-    metadata = Metadata(retry_backoff_ms=100, retry_backoff_max_ms=1_000, metadata_max_age_ms=300_000)
+    metadata = Metadata(**METADATA_OPTIONS)
     metadata.bootstrap([("seed", 9)])
     return metadata

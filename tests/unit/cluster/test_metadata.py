@@ -13,6 +13,7 @@ from aiokafkapy.common import Node, PartitionInfo, TopicPartition
 from aiokafkapy.errors import AuthenticationFailedError, InvalidTopicError, KafkaError
 from aiokafkapy.protocol.codec import decode_request
 from aiokafkapy.testing.clock import VirtualClock
+from tests.unit.metadata_options import METADATA_OPTIONS
 
 from .answers import answer, partition, topic, update
 
@@ -155,11 +156,12 @@ class TestRequests:
             def topics_to_request(self, *, partial: bool) -> Collection[str] | None:
                 return None
 
-        assert self.names(All().new_request(clock.time())) is None
+        assert self.names(All(**METADATA_OPTIONS).new_request(clock.time())) is None
 
     def test_auto_creation_is_asked_for_only_when_wanted(self, clock: VirtualClock) -> None:
-        assert Metadata(allow_auto_topic_creation=True).new_request(0).allow_auto_topic_creation
-        assert not Metadata().new_request(0).allow_auto_topic_creation
+        wanted = Metadata(**METADATA_OPTIONS, allow_auto_topic_creation=True)
+        assert wanted.new_request(0).allow_auto_topic_creation
+        assert not Metadata(**METADATA_OPTIONS).new_request(0).allow_auto_topic_creation
 
 
 class TestAnswers:
@@ -177,7 +179,7 @@ class TestAnswers:
             def retain_topic(self, topic: str, is_internal: bool, now: float) -> bool:
                 return topic in self.kept
 
-        metadata = Picky()
+        metadata = Picky(**METADATA_OPTIONS)
         update(metadata, clock, topic("a", partition()), topic("b", partition()), topic("x", partition()))
         assert set(metadata.cluster.topics) == {"a", "b"}
         metadata.kept = frozenset({"b", "c"})

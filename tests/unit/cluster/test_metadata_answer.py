@@ -19,6 +19,7 @@ from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import encode_response
 from aiokafkapy.protocol.messages import build_response
+from tests.unit.metadata_options import METADATA_OPTIONS, PRODUCER_METADATA_OPTIONS
 
 NEWEST = 13
 LAST_WITH_UNRELIABLE_EPOCHS = 8
@@ -45,7 +46,7 @@ def frame(*topics: dict[str, Any], **more: Any) -> bytes:
 
 @pytest.fixture
 def metadata() -> Metadata:
-    metadata = Metadata()
+    metadata = Metadata(**METADATA_OPTIONS)
     metadata.bootstrap([("seed", 9)])
     return metadata
 
@@ -246,7 +247,9 @@ class TestBothWays:
 
     def check(self, seed: int) -> None:
         chance = random.Random(seed)
-        ways = [ProducerMetadata(metadata_max_idle_ms=5_000), ProducerMetadata(metadata_max_idle_ms=5_000)]
+        options = PRODUCER_METADATA_OPTIONS.copy()
+        options["metadata_max_idle_ms"] = 5_000
+        ways = [ProducerMetadata(**options), ProducerMetadata(**options)]
         for metadata in ways:
             metadata.bootstrap([("seed", 9)])
         for now in range(25):

@@ -15,6 +15,7 @@ from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
 from aiokafkapy.producer.intake.record_intake import RecordIntake
 from aiokafkapy.producer.metrics import CallMetrics, SenderMetrics
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
+from tests.unit.metadata_options import PRODUCER_METADATA_OPTIONS
 
 from .sender_fakes import cluster_of
 
@@ -56,7 +57,7 @@ class IntakeRuntime:
         self.loop = asyncio.get_running_loop()
         self.now = self.loop.time
         self.is_bound = True
-        self.metadata = ProducerMetadata()
+        self.metadata = ProducerMetadata(**PRODUCER_METADATA_OPTIONS)
         self.metadata.cluster = cluster_of({"orders": [-1] * 6})
         self.metadata.add("orders", self.now())
         config = ProducerConfig(bootstrap_servers="h:1", **options)

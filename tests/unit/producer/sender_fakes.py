@@ -24,6 +24,7 @@ from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.messages import build_response
 from aiokafkapy.protocol.produce_response import PartitionProduceResponse, ProduceResponse
 from aiokafkapy.testing.clock import VirtualClock
+from tests.unit.metadata_options import PRODUCER_METADATA_OPTIONS
 
 NODES = [Node(1, "one", 9092), Node(2, "two", 9092)]
 
@@ -131,7 +132,7 @@ class SenderHarness:
         self.clock = VirtualClock()
         self.loop = VirtualLoop(self.clock)
         self.config = ProducerConfig(bootstrap_servers="h:1", **({"linger_ms": 0} | options))
-        self.metadata = ProducerMetadata()
+        self.metadata = ProducerMetadata(**PRODUCER_METADATA_OPTIONS)
         self.metadata.bootstrap([("h", 1)])
         self.set_leaders(leaders or {"t": [1, 1]})
         self.metadata.need_full_update = False

@@ -17,6 +17,7 @@ from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.producer.spool.spool import Spool
 from aiokafkapy.producer.spool.spool_runtime import SpoolRuntime
 from aiokafkapy.producer.spool.spooling_admission import SpoolingAdmission
+from tests.unit.metadata_options import PRODUCER_METADATA_OPTIONS
 
 from .sender_fakes import cluster_of
 
@@ -32,7 +33,7 @@ class Harness:
         self.loop = asyncio.get_running_loop()
         self.max_block = 0.2
         self.is_connected = True
-        self.metadata = ProducerMetadata()
+        self.metadata = ProducerMetadata(**PRODUCER_METADATA_OPTIONS)
         self.metadata.bootstrap([("h", 1)])
         self.metadata.last_successful_refresh = self.loop.time() + 1_000  # a broker answers all the time
         self.teller = OutcomeTeller(self.loop)

@@ -12,11 +12,14 @@ from aiokafkapy.errors import InvalidTopicError, KafkaError
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.messages import build_response
+from tests.unit.metadata_options import PRODUCER_METADATA_OPTIONS
 
 
 @pytest.fixture
 def metadata() -> ProducerMetadata:
-    metadata = ProducerMetadata(metadata_max_idle_ms=10_000)
+    options = PRODUCER_METADATA_OPTIONS.copy()
+    options["metadata_max_idle_ms"] = 10_000
+    metadata = ProducerMetadata(**options)
     metadata.bootstrap([("h", 1)])
     answer(metadata, now=0.0)
     return metadata

@@ -29,6 +29,7 @@ from aiokafkapy.reader.offsets import EARLIEST, LATEST, OffsetAndTimestamp
 from aiokafkapy.record.batch import assign_offset
 from aiokafkapy.record.builder import RecordBatchBuilder
 from aiokafkapy.record.record_columns import RecordColumns
+from tests.unit.metadata_options import METADATA_OPTIONS
 
 VERSION = 17
 TOPIC_ID = uuid4()
@@ -36,7 +37,7 @@ T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 
 
 def metadata_with(leaders: dict[int, int], topic_id: UUID | None = TOPIC_ID) -> Metadata:
-    metadata = Metadata()
+    metadata = Metadata(**METADATA_OPTIONS)
     metadata.bootstrap([("localhost", 1)])
     answer = build_response(
         ApiKey.METADATA,

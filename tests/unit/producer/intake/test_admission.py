@@ -26,6 +26,7 @@ from aiokafkapy.producer.intake.admission import SLICE
 from aiokafkapy.producer.intake.pending_record import PendingRecord
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.testing.clock import VirtualClock
+from tests.unit.metadata_options import PRODUCER_METADATA_OPTIONS
 
 from ..intake_harness import IntakeRuntime, new_admission
 from ..sender_fakes import VirtualLoop, cluster_of
@@ -40,7 +41,7 @@ class Harness:
         self.clock = VirtualClock()
         self.loop = VirtualLoop(self.clock)
         self._asyncio_loop = cast(asyncio.AbstractEventLoop, self.loop)
-        self.metadata = ProducerMetadata()
+        self.metadata = ProducerMetadata(**PRODUCER_METADATA_OPTIONS)
         self.metadata.bootstrap([("h", 1)])
         config = ProducerConfig(bootstrap_servers="h:1", **options)
         self.accumulator = RecordAccumulator(config)

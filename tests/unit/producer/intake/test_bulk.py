@@ -20,6 +20,7 @@ from aiokafkapy.producer.intake.pending_record import PendingRecord
 from aiokafkapy.producer.intake.record_intake import RecordIntake
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.producer.records import ProducerRecord, RecordMetadata
+from tests.unit.metadata_options import PRODUCER_METADATA_OPTIONS
 
 from ...virtual_time import elapsed, on_virtual_time
 from ..intake_harness import new_admission
@@ -36,7 +37,7 @@ class Runtime:
         loop = asyncio.get_running_loop()
         self.now = loop.time
         self.is_bound = True
-        self.metadata = ProducerMetadata()
+        self.metadata = ProducerMetadata(**PRODUCER_METADATA_OPTIONS)
         self.metadata.bootstrap([("h", 1)])
         self.metadata.cluster = cluster_of({"t": [1], "u": [1]})
         config = ProducerConfig(bootstrap_servers="h:1", **options)

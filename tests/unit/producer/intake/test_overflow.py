@@ -16,6 +16,7 @@ from aiokafkapy.producer.intake.record_sender import admitted_at_once
 from aiokafkapy.producer.metrics import SenderMetrics
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.testing.clock import VirtualClock
+from tests.unit.metadata_options import PRODUCER_METADATA_OPTIONS
 
 from ..intake_harness import new_admission
 from ..sender_fakes import VirtualLoop, cluster_of
@@ -29,7 +30,7 @@ class Harness:
         self.loop = loop
         config = ProducerConfig(bootstrap_servers="h:1", **{"buffer_records": 4, **options})
         self.accumulator = RecordAccumulator(config)
-        self.metadata = ProducerMetadata()
+        self.metadata = ProducerMetadata(**PRODUCER_METADATA_OPTIONS)
         self.metadata.cluster = cluster_of({"t": [1], "u": [1]})
         self.metrics = SenderMetrics(loop.time())
         self.overflow = Overflow(config, self.accumulator, self.metrics)
