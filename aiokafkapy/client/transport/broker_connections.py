@@ -23,7 +23,7 @@ from ...common import Node, format_address
 from ...errors import AuthenticationFailedError, KafkaConnectionError, KafkaError
 from ..nodes.connection_states import NodeConnectionState
 from .change_signal import ChangeSignal
-from .connection import MAX_RESPONSE_SIZE, BrokerConnection, ConnectionOwner
+from .connection import BrokerConnection, ConnectionOwner
 from .connection_counts import ConnectionCounts
 from .connector import AddressFailure, ConnectorProtocol
 
@@ -44,7 +44,7 @@ class BrokerConnections:
         current: dict[int, BrokerConnection],
         on_connect_failed: Callable[[int, KafkaError], None],
         on_address_failure: AddressFailure,
-        max_response_size: int = MAX_RESPONSE_SIZE,
+        max_response_size: int,
         is_authenticated_by_tls: bool = False,
     ) -> None:
         """``is_authenticated_by_tls``: there is no SASL, so a connection is authenticated as soon as it is made."""
@@ -151,7 +151,9 @@ class BrokerConnections:
     async def _connect(self, node_id: int, state: NodeConnectionState, attempt: _Attempt) -> None:
         def make_connection(address: str) -> asyncio.Protocol:
             now = self._loop.time()
-            attempt.connection = BrokerConnection(node_id, self._owner, now, address, self._max_response_size)
+            attempt.connection = BrokerConnection(
+                node_id, self._owner, now, address, max_response_size=self._max_response_size
+            )
             return attempt.connection.protocol
 
         try:

@@ -18,17 +18,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final, Protocol, cast
+from typing import Protocol, cast
 
 from ...common import Buffer
 from ...errors import MalformedFrameError
 from ...protocol.framing import FrameDecoder
 from ..nodes.node_readiness import WritableConnection
 
-__all__ = ["MAX_RESPONSE_SIZE", "BrokerConnection", "ConnectionOwner"]
-
-# Where no receive_message_max_bytes is given: a broker's own default limit (socket.request.max.bytes).
-MAX_RESPONSE_SIZE: Final = 100 * 1024 * 1024
+__all__ = ["BrokerConnection", "ConnectionOwner"]
 
 
 class ConnectionOwner(Protocol):
@@ -74,7 +71,8 @@ class BrokerConnection(WritableConnection):
         owner: ConnectionOwner,
         now: float,
         address: str = "",
-        max_response_size: int = MAX_RESPONSE_SIZE,
+        *,
+        max_response_size: int,
     ) -> None:
         self.node_id = node_id
         self.address = address

@@ -25,7 +25,7 @@ from tests.unit.client.fakes import FakeLoop, joined
 class Connection(BrokerConnection):
     def __init__(self, now: float) -> None:
         owner: Any = None
-        super().__init__(1, owner, now)
+        super().__init__(1, owner, now, max_response_size=1_000)
         self.is_writable = True
         self.writes: list[bytes] = []
 

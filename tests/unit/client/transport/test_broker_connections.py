@@ -50,6 +50,7 @@ class Setting:
             current={},
             on_connect_failed=lambda node_id, error: self.failed.append((node_id, error)),
             on_address_failure=lambda address, error: self.unreachable.append((address, str(error))),
+            max_response_size=1_000,
             is_authenticated_by_tls=is_authenticated_by_tls,
         )
 
@@ -168,7 +169,7 @@ async def test_an_attempt_that_is_given_up_tells_nothing_and_ends(setting: Setti
 
 async def test_a_socket_of_an_attempt_given_up_is_closed(setting: Setting) -> None:
     await setting.begin()
-    late = BrokerConnection(1, setting, setting.loop.time())  # type: ignore[arg-type]
+    late = BrokerConnection(1, setting, setting.loop.time(), max_response_size=1_000)  # type: ignore[arg-type]
     late.connection_made(Transport(late))  # type: ignore[arg-type]
     assert not setting.sockets.is_current(late)
     setting.sockets.drop(1)
@@ -200,7 +201,7 @@ async def test_a_connection_is_idle_when_the_timer_comes_however_its_time_is_rou
 
 
 async def test_a_connection_that_comes_after_its_attempt_was_given_up_is_not_waited_for(setting: Setting) -> None:
-    """uvloop never says that a transport is closed which was aborted in ``connection_made``."""
+    """A transport that is aborted in ``connection_made`` is never reported as closed by uvloop."""
 
     class SilentTransport(Transport):
         aborted = False
@@ -211,7 +212,8 @@ async def test_a_connection_that_comes_after_its_attempt_was_given_up_is_not_wai
     setting.hangs = True
     await setting.begin()
     setting.sockets.drop(NODE.node_id)
-    late: Any = BrokerConnection(NODE.node_id, setting, 0.0, "one:1")  # type: ignore[arg-type]
+    owner: Any = setting
+    late: Any = BrokerConnection(NODE.node_id, owner, 0.0, "one:1", max_response_size=1_000)
     transport = SilentTransport(late)
     late.connection_made(transport)
     assert transport.aborted

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy.client.config import ClientConfig
-from aiokafkapy.client.transport.connection import MAX_RESPONSE_SIZE, BrokerConnection
+from aiokafkapy.client.transport.connection import BrokerConnection
 from aiokafkapy.errors import MalformedFrameError
 from aiokafkapy.security.tls_transport import connect_tls
 from aiokafkapy.testing import TestCertificates
 from tests.tcp_servers import tcp_server
+
+MAX_RESPONSE_SIZE = 1_000_000
 
 
 class Owner:
@@ -66,13 +67,13 @@ def transport() -> Transport:
 
 @pytest.fixture
 def connection(owner: Owner, transport: Transport) -> BrokerConnection:
-    connection = BrokerConnection(1, owner, 10.0, "h:1")
+    connection = BrokerConnection(1, owner, 10.0, "h:1", max_response_size=MAX_RESPONSE_SIZE)
     connection.connection_made(transport)
     return connection
 
 
 def test_before_the_socket_is_there_nothing_can_be_written(owner: Owner) -> None:
-    connection = BrokerConnection(1, owner, 10.0)
+    connection = BrokerConnection(1, owner, 10.0, max_response_size=MAX_RESPONSE_SIZE)
     assert not connection.is_writable
     connection.write([b"x"])
     connection.abort()
@@ -125,11 +126,10 @@ def test_an_impossible_size_is_reported_and_nothing_is_kept_for_it(
 
 
 def test_the_largest_answer_is_an_option_that_the_error_names(owner: Owner) -> None:
-    connection = BrokerConnection(1, owner, 10.0, "h:1", 3)
+    connection = BrokerConnection(1, owner, 10.0, "h:1", max_response_size=3)
     connection.data_received(b"\0\0\0\3abc\0\0\0\4")
     message = "frame of 4 bytes announced; the limit is 3 (receive_message_max_bytes)"
     assert str(owner.events[-1]) == message
-    assert ClientConfig(bootstrap_servers="h").receive_message_max_bytes == MAX_RESPONSE_SIZE
 
 
 def test_losing_it_is_reported_with_the_reason(
@@ -205,7 +205,7 @@ async def test_a_connection_with_tls_is_writable_when_everything_has_left() -> N
         listening.load_cert_chain(certificates.server_file)
         trusting = ssl.create_default_context(cafile=str(certificates.ca_file))
         async with tcp_server(echo, tls=listening) as address:
-            connection = BrokerConnection(1, Waking(), now=0.0)
+            connection = BrokerConnection(1, Waking(), now=0.0, max_response_size=MAX_RESPONSE_SIZE)
             sock = socket.create_connection(address)
             sock.setblocking(False)
             await connect_tls(

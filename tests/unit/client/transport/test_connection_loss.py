@@ -16,7 +16,7 @@ from aiokafkapy.errors import AuthenticationFailedError, DisconnectedError
 @pytest.fixture
 def connection() -> BrokerConnection:
     owner: Any = None
-    return BrokerConnection(3, owner, 0.0, "h:1")
+    return BrokerConnection(3, owner, 0.0, "h:1", max_response_size=1_000)
 
 
 @pytest.fixture

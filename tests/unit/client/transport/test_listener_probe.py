@@ -75,7 +75,7 @@ class Owner:
         self.connection: BrokerConnection | None = None
 
     def make(self, label: str) -> asyncio.Protocol:
-        self.connection = BrokerConnection(1, self, 0.0, label)
+        self.connection = BrokerConnection(1, self, 0.0, label, max_response_size=1_000)
         return self.connection.protocol
 
     def on_connection_made(self, connection: BrokerConnection) -> None:
