@@ -34,7 +34,7 @@ cdef class NetworkClient(SenderClient):
     cdef DeadlineTimer _timer
     cdef double _metadata_at
     cdef double _notify_at
-    cdef readonly ChangeSignal _changed
+    cdef ChangeSignal _changed
     cdef object _log
     cdef RequestPipeline _pipeline
     cdef object _handshake

@@ -23,7 +23,7 @@ cdef class RequestPipeline:
     cdef DeadlineTimer _timer
     cdef object _log
     cdef object _on_completed
-    cdef public long long _correlation_id
+    cdef public long long last_correlation_id
     cdef public object watch
     cdef readonly ClientTraffic traffic
     cdef object _decoding

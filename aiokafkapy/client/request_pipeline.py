@@ -56,7 +56,10 @@ _PROBE_TIMEOUT: Final = 5.0
 
 
 class RequestPipeline:
-    """Writes requests and hands out responses. ``on_completed`` is called after responses were handed out."""
+    """Writes requests and hands out responses. ``on_completed`` is called after responses were handed out.
+
+    ``last_correlation_id`` is the one of the latest request; the next request has the next number.
+    """
 
     def __init__(
         self,
@@ -78,7 +81,7 @@ class RequestPipeline:
         self._timer = timer
         self._log = log
         self._on_completed = on_completed
-        self._correlation_id = -1
+        self.last_correlation_id = -1
         self.watch: ClientWatch | None = None
         self.traffic = ClientTraffic(loop.time())
         # One at most: a metadata request is in progress until its answer is decoded.
@@ -108,7 +111,7 @@ class RequestPipeline:
         Raises SerializationError if it cannot be encoded; no state has changed then.
         """
         deadline = now + (self._request_timeout if timeout is None else timeout)
-        self._correlation_id = correlation_id = (self._correlation_id + 1) & _MAX_CORRELATION_ID
+        self.last_correlation_id = correlation_id = (self.last_correlation_id + 1) & _MAX_CORRELATION_ID
         buffers = frame = self._encode(request, version, correlation_id)
         if now - connection.last_received >= _PROBE_AFTER_SILENCE and self._in_flight.is_empty(request.node_id):
             buffers = [*self._add_probe(connection, now), *buffers]
@@ -147,7 +150,7 @@ class RequestPipeline:
         return request.read(entry.version, frame)
 
     def decode_elsewhere(
-        self, entry: InFlightRequest, frame: bytes, then: Callable[[InFlightRequest, object], None]
+        self, entry: InFlightRequest, frame: bytes, then: Callable[[InFlightRequest, Any], None]
     ) -> None:
         """As ``decode``, in a thread, so that the loop is not blocked; ``then`` gets the body or a ProtocolError."""
 
@@ -236,7 +239,7 @@ class RequestPipeline:
             return ()
         version = versions.latest_usable_version(ApiKey.API_VERSIONS)
         request = ClientRequest(connection.node_id, ApiKey.API_VERSIONS, build_api_versions_request)
-        self._correlation_id = correlation_id = (self._correlation_id + 1) & _MAX_CORRELATION_ID
+        self.last_correlation_id = correlation_id = (self.last_correlation_id + 1) & _MAX_CORRELATION_ID
         buffers = self._encode(request, version, correlation_id)
         deadline = now + min(_PROBE_TIMEOUT, self._request_timeout)
         entry = InFlightRequest(request, version, correlation_id, None, now, deadline, is_internal=True)

@@ -6,6 +6,6 @@ cimport cython
 @cython.final
 cdef class ChangeSignal:
     cdef object _loop
-    cdef readonly set _waiters
+    cdef set _waiters
 
     cpdef notify(self)

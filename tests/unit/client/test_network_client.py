@@ -755,4 +755,4 @@ class TestSendAndWait:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-        assert under_test.client._changed._waiters == set()
+        assert under_test.client.nodes.in_flight.count() == 0

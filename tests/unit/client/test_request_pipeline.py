@@ -95,7 +95,7 @@ async def test_requests_are_counted_with_all_their_bytes(setting: Setting) -> No
 
 
 async def test_correlation_ids_count_up_and_start_again_before_they_overflow(setting: Setting) -> None:
-    setting.pipeline._correlation_id = 2**31 - 3
+    setting.pipeline.last_correlation_id = 2**31 - 3
     for _ in range(4):
         setting.write()
     frames = [FrameDecoder(1_000).feed(data)[0] for data in setting.connection.writes]

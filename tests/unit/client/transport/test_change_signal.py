@@ -29,7 +29,8 @@ async def test_a_cancelled_waiter_leaves_nothing() -> None:
     signal = ChangeSignal(asyncio.get_running_loop())
     task = asyncio.ensure_future(signal.wait())
     await loop.settle()
+    was_awaited = signal.is_awaited
     task.cancel()
     await loop.settle()
-    assert signal._waiters == set()
+    assert (was_awaited, signal.is_awaited) == (True, False)
     signal.notify()
