@@ -91,12 +91,19 @@ class PartitionState:
         return self.position is not None and self.position >= self.stop_at and not self.has_arrived
 
 
+class FetchPosition(NamedTuple):
+    """The offset that is requested of a partition, and the epoch of the leader that is asked."""
+
+    offset: int
+    leader_epoch: int
+
+
 @dataclass(frozen=True, slots=True)
 class FetchPlan:
-    """One request to one node: partitions with the requested offset and leader epoch, and the topics' ids."""
+    """One request to one node: partitions with the requested positions, and the topics' ids."""
 
     node: Node
-    partitions: Mapping[TopicPartition, tuple[int, int]]
+    partitions: Mapping[TopicPartition, FetchPosition]
     topic_ids: Mapping[str, UUID | None]
     config: ReaderConfig
 
@@ -110,11 +117,11 @@ class FetchPlan:
         """The request's body. Fetch sessions are not used: every request lists all its partitions."""
         config = self.config
         topics: dict[str, list[dict[str, int]]] = {}
-        for tp, (offset, epoch) in self.partitions.items():
+        for tp, position in self.partitions.items():
             entry = {
                 "partition": tp.partition,
-                "current_leader_epoch": epoch,
-                "fetch_offset": offset,
+                "current_leader_epoch": position.leader_epoch,
+                "fetch_offset": position.offset,
                 "partition_max_bytes": config.max_partition_fetch_bytes,
             }
             topics.setdefault(tp.topic, []).append(entry)
@@ -266,7 +273,7 @@ class Fetcher:
         """The requests to send now, to nodes for which ``is_ready`` is True. A node then counts as busy until
         ``handle_response`` or ``handle_failure``.
         """
-        by_node: dict[Node, dict[TopicPartition, tuple[int, int]]] = {}
+        by_node: dict[Node, dict[TopicPartition, FetchPosition]] = {}
         occupied = self.busy_nodes | {one.node_id for one in self.arrived}
         if occupied and all(node.node_id in occupied for node in self.metadata.cluster.nodes):
             return []  # without a look at each of possibly thousands of partitions, each time data is handed out
@@ -280,7 +287,7 @@ class Fetcher:
                     self.failed[tp] = refusal
                 self.metadata.request_update()
             elif leader.node_id not in occupied:
-                by_node.setdefault(leader, {})[tp] = (state.position, epoch)
+                by_node.setdefault(leader, {})[tp] = FetchPosition(state.position, epoch)
         plans = []
         for node, partitions in by_node.items():
             if not is_ready(node):
@@ -406,8 +413,8 @@ class Fetcher:
 
     def _handle_partition(self, tp: TopicPartition, plan: FetchPlan, answer: Struct, now: float) -> None:
         state = self.partitions.get(tp)
-        asked_for, _ = plan.partitions[tp]
-        if state is None or state.position != asked_for or state.has_arrived:
+        requested = plan.partitions[tp].offset
+        if state is None or state.position != requested or state.has_arrived:
             return
         if answer.error_code:
             self._handle_error(tp, state, make(answer.error_code, topic=tp.topic, partition=tp.partition), now)
@@ -426,7 +433,7 @@ class Fetcher:
         completed = CompletedFetch(
             answer.records,
             tp,
-            asked_for,
+            requested,
             check_crcs=self.config.check_crcs,
             aborted=aborted,
             node_id=plan.node.node_id,
