@@ -41,6 +41,9 @@ NODE_ENDPOINTS_TAG: Final = 0
 CURRENT_LEADER_TAG: Final = 0
 _HIGHEST_VERSION: Final = HIGHEST_VERSION  # a number of C's, compiled
 
+# The tags that name leaders and nodes are only in versions whose lengths are varints.
+_FLEXIBLE: Final = True
+
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
 # index, error code, base offset, log append time, and from version 5 on the log start offset
@@ -313,18 +316,18 @@ def _read_node_endpoints(cursor: Cursor) -> tuple[Node, ...]:
     nodes: list[Node] = []
     for tag, end in _tags(cursor):
         if tag == NODE_ENDPOINTS_TAG:
-            nodes = [_read_node(cursor) for _ in range(_read_count(cursor, True))]
+            nodes = [_read_node(cursor) for _ in range(_read_count(cursor, _FLEXIBLE))]
             _expect(cursor, end)
     return tuple(nodes)
 
 
 def _read_node(cursor: Cursor) -> Node:
     node_id = _read(cursor, _INT32)[0]
-    host = _read_string(cursor, True)
+    host = _read_string(cursor, _FLEXIBLE)
     if host is None:
         raise MalformedFrameError("a node endpoint in a Produce response has no host")
     port = _read(cursor, _INT32)[0]
-    rack = _read_string(cursor, True)
+    rack = _read_string(cursor, _FLEXIBLE)
     _skip_tags(cursor)
     return Node(node_id, host, port, rack)
 
