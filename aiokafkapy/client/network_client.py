@@ -24,7 +24,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from ..cluster.metadata import Metadata, MetadataRequestAndVersion
 from ..common import Node
@@ -63,6 +63,7 @@ from .transport.connector import Connector, ConnectorProtocol
 from .transport.deadline_timer import DeadlineTimer
 
 if TYPE_CHECKING:
+    from ..cluster.metadata_answer import MetadataAnswer
     from ..protocol.codec import Struct
     from ..security.sasl.mechanism import SaslMechanism
     from .authentication import Authenticator
@@ -355,7 +356,9 @@ class NetworkClient(SenderClient):
             self._handle_disconnection(connection.node_id, self._loop.time(), error)
             self._pipeline.complete_responses()
 
-    def _on_metadata_decoded(self, connection: BrokerConnection, entry: InFlightRequest, body: object) -> None:
+    def _on_metadata_decoded(
+        self, connection: BrokerConnection, entry: InFlightRequest, body: MetadataAnswer | ProtocolError
+    ) -> None:
         now = self._loop.time()
         if isinstance(body, ProtocolError):
             self._updater.handle_failed_request(now, body)
@@ -493,9 +496,8 @@ class NetworkClient(SenderClient):
 
     # internals: parts of the steps
 
-    def _handle_metadata_response(self, body: Any, now: float) -> None:
-        # A MetadataAnswer: ``read_answer`` decodes our own requests.
-        self._updater.handle_completed_response(body, now)
+    def _handle_metadata_response(self, answer: MetadataAnswer, now: float) -> None:
+        self._updater.handle_completed_response(answer, now)
         nodes = (*self._metadata.cluster.nodes, *self._metadata.bootstrap_nodes)
         for node in self._states.retain(nodes):
             # Its address has changed: drop the old connection, unless requests are in flight on it.

@@ -100,17 +100,17 @@ class Sealed(Protocol):
 
 
 class SecurityContext(Protocol):
-    """The part of the library's ``SecurityContext`` that a broker uses. Each may raise its GSSError."""
+    """The part of the library's ``SecurityContext`` that both halves use. Each may raise its GSSError."""
 
     @property
     def complete(self) -> bool:
-        """Whether both sides have proved who they are."""
+        """True when both sides have proved their identity."""
 
     @property
     def initiator_name(self) -> object:
         """The client's principal, by ``str``."""
 
-    def step(self, token: bytes, /) -> bytes | None:
+    def step(self, token: bytes | None, /) -> bytes | None:
         """The next token for the other side, if any."""
 
     def wrap(self, message: bytes, encrypt: bool, /) -> Sealed:
@@ -126,7 +126,7 @@ class GssapiClientExchange:
     def __init__(self, service_name: str, host: str) -> None:
         self._target = f"{service_name}@{host}"
         self._state = GSSAPI_CLIENT_STATES.initial
-        self._context: Any = None  # the library's context
+        self._context: SecurityContext | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -156,41 +156,48 @@ class GssapiClientExchange:
     def _step(self, challenge: bytes, library: object) -> bytes | None:
         if self._state is _S.ESTABLISH_CONTEXT:
             return self._establish(challenge, library)
-        if self._state is _S.CHOOSE_SECURITY_LAYER:
-            return self._choose(challenge)
+        if self._state is _S.CHOOSE_SECURITY_LAYER and self._context is not None:
+            return self._choose(self._context, challenge)
         if self._state is _S.RECEIVE_ANSWER and not challenge:
             self._change(_S.COMPLETE)
             return None
         raise failed(f"sent {len(challenge)} bytes where GSSAPI has nothing to answer")
 
-    def _establish(self, challenge: bytes, library: Any) -> bytes:
-        if self._context is None:
+    def _establish(self, challenge: bytes, library: object) -> bytes:
+        context = self._context
+        if context is None:
             if challenge:
                 raise failed(f"sent {len(challenge)} bytes before the first of GSSAPI")
-            flags = library.RequirementFlag
-            self._context = library.SecurityContext(
-                name=library.Name(self._target, library.NameType.hostbased_service),
-                mech=library.MechType.kerberos,
-                flags=[flags.mutual_authentication, flags.integrity, flags.out_of_sequence_detection],
-                usage="initiate",
-            )
+            context = self._context = _new_context(library, self._target)
         elif not challenge:
             raise failed("ended GSSAPI before it proved its identity")
-        token: bytes | None = self._context.step(challenge or None)
-        if self._context.complete:
+        token = context.step(challenge or None)
+        if context.complete:
             self._change(_S.CHOOSE_SECURITY_LAYER)
         return token or b""
 
-    def _choose(self, challenge: bytes) -> bytes:
-        offered: bytes = self._context.unwrap(challenge).message
+    def _choose(self, context: SecurityContext, challenge: bytes) -> bytes:
+        offered = context.unwrap(challenge).message
         if len(offered) != 4:
             raise failed(f"offers security layers in {len(offered)} bytes, 4 are right")
         if not offered[0] & NO_SECURITY_LAYER:
             raise failed("requires a GSSAPI security layer, which Kafka does not support: use TLS")
         # No layer, therefore no buffer: RFC 4752, section 3.1.
-        answer: bytes = self._context.wrap(bytes((NO_SECURITY_LAYER, 0, 0, 0)), False).message
+        answer = context.wrap(bytes((NO_SECURITY_LAYER, 0, 0, 0)), False).message
         self._change(_S.RECEIVE_ANSWER)
         return answer
+
+
+def _new_context(library: Any, target: str) -> SecurityContext:
+    """The client's context for a service."""
+    flags = library.RequirementFlag
+    context: SecurityContext = library.SecurityContext(
+        name=library.Name(target, library.NameType.hostbased_service),
+        mech=library.MechType.kerberos,
+        flags=[flags.mutual_authentication, flags.integrity, flags.out_of_sequence_detection],
+        usage="initiate",
+    )
+    return context
 
 
 def check_kerberos(service_name: str) -> None:

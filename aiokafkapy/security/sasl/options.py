@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from ...errors import ConfigurationError
 from . import defaults
@@ -129,7 +129,14 @@ def parse_pairs(option: str, text: str) -> dict[str, str]:
 # internals
 
 
-def _held(value: Any) -> Secret[str] | None:
+class _PydanticSecret(Protocol):
+    """pydantic's holder of a secret text."""
+
+    def get_secret_value(self) -> str:
+        """The text."""
+
+
+def _held(value: Secret[str] | _PydanticSecret | str | None) -> Secret[str] | None:
     if value is None or isinstance(value, Secret):
         return value
     return Secret(value.get_secret_value() if hasattr(value, "get_secret_value") else value)
