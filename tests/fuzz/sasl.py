@@ -21,28 +21,22 @@ from typing import ClassVar, Final
 from unittest.mock import patch
 
 from aiokafkapy.errors import ConfigurationError, SaslAuthenticationFailedError
-from aiokafkapy.security.sasl import (
-    PlainCredentialStore,
-    SaslClientExchange,
-    SaslServerExchange,
-    ScramCredential,
-    Secret,
-    TokenValidator,
-    unsecured_token,
-)
 from aiokafkapy.security.sasl.aws_msk_iam import AwsCredentials, AwsMskIamClientExchange
 from aiokafkapy.security.sasl.gssapi import GssapiClientExchange
 from aiokafkapy.security.sasl.gssapi_server import GssapiServerExchange
 from aiokafkapy.security.sasl.jaas import parse_jaas_config
+from aiokafkapy.security.sasl.json_web_tokens import TokenValidator, unsecured_token
 from aiokafkapy.security.sasl.kerberos_names import LocalNameRules
+from aiokafkapy.security.sasl.mechanism import SaslClientExchange, SaslServerExchange
 from aiokafkapy.security.sasl.oauthbearer import (
     OAuthBearerClientExchange,
     OAuthBearerServerExchange,
     OAuthBearerToken,
 )
-from aiokafkapy.security.sasl.plain import PlainMechanism, PlainServerExchange
+from aiokafkapy.security.sasl.plain import PlainCredentialStore, PlainMechanism, PlainServerExchange
 from aiokafkapy.security.sasl.scram import ScramClientExchange, ScramServerExchange
-from aiokafkapy.security.sasl.scram_credential import SCRAM_SHA_256, SCRAM_SHA_512, scram_hash
+from aiokafkapy.security.sasl.scram_credential import SCRAM_SHA_256, SCRAM_SHA_512, ScramCredential, scram_hash
+from aiokafkapy.security.sasl.secret import Secret
 
 from .target import Target
 
@@ -288,7 +282,8 @@ class KerberosContext:
     complete = False
     initiator_name = ""
 
-    def step(self, ticket: bytes) -> bytes:
+    def step(self, ticket: bytes | None) -> bytes:
+        assert ticket is not None
         self.initiator_name = self.unwrap(ticket).message.decode(errors="replace")
         self.complete = True
         return b"answer"

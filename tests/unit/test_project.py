@@ -165,12 +165,14 @@ def test_the_public_names_are_these() -> None:
 
 def test_the_names_of_the_edges_are_where_the_documents_say() -> None:
     for module, names in {
+        "aiokafkapy.admin": ["Doctor", "TopicAdmin"],
         "aiokafkapy.broker": ["DevBroker", "FaultSchedule"],
         "aiokafkapy.console": ["Console"],
         "aiokafkapy.integrations.aiohttp": ["PRODUCER", "setup_kafka"],
         "aiokafkapy.integrations.fastapi": ["ProducerDep", "health_router", "kafka_lifespan"],
         "aiokafkapy.integrations.schema_registry": ["AvroSerializer", "JsonSchemaSerializer", "SchemaRegistryClient"],
         "aiokafkapy.integrations.outbox": ["Outbox", "OutboxRelay", "outbox_table"],
+        "aiokafkapy.reader": ["PartitionReader", "ReaderConfig"],
         "aiokafkapy.spark": ["KafkaDataSource", "OptionError"],
         "aiokafkapy.testing": [
             "ApacheKafka",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 
-from aiokafkapy.security.sasl import SaslClientExchange, SaslServerExchange
+from aiokafkapy.security.sasl.mechanism import SaslClientExchange, SaslServerExchange
 
 __all__ = ["authenticate", "everything_shown_of"]
 

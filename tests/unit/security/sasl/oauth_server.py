@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 
-from aiokafkapy.security.sasl import SaslOptions
 from aiokafkapy.security.sasl.oidc import TokenEndpoint
+from aiokafkapy.security.sasl.options import SaslOptions
 from tests.unit.virtual_time import elapsed
 
 __all__ = ["Server", "answer"]

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from aiokafkapy.errors import ConfigurationError, KafkaConnectionError, SaslAuthenticationFailedError
-from aiokafkapy.security.sasl import SaslOptions, mechanism_for
 from aiokafkapy.security.sasl.aws_credentials import AwsMskIamMechanism, botocore_provider
 from aiokafkapy.security.sasl.aws_msk_iam import AwsCredentials
+from aiokafkapy.security.sasl.mechanism import mechanism_for
+from aiokafkapy.security.sasl.options import SaslOptions
 from aiokafkapy.security.sasl.secret import Secret
 from aiokafkapy.testing.clock import VirtualClock
 from tests.blocked_threads import blocked_default_executor

@@ -13,12 +13,12 @@ import httpx
 import pytest
 
 from aiokafkapy.errors import ConfigurationError, KafkaConnectionError, SaslAuthenticationFailedError
-from aiokafkapy.security.sasl import SaslOptions, mechanism_for
 from aiokafkapy.security.sasl.cloud_identity import (
     AzureManagedIdentity,
     cloud_provider_for,
 )
-from aiokafkapy.security.sasl.options import parse_pairs
+from aiokafkapy.security.sasl.mechanism import mechanism_for
+from aiokafkapy.security.sasl.options import SaslOptions, parse_pairs
 from aiokafkapy.security.sasl.tokens import OAuthBearerMechanism
 from tests.unit.virtual_time import in_virtual_time
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from aiokafkapy.errors import ConfigurationError, KafkaConnectionError, SaslAuthenticationFailedError
-from aiokafkapy.security.sasl import SaslOptions, mechanism_for
 from aiokafkapy.security.sasl.gssapi import GSSAPI_CLIENT_STATES, GssapiClientExchange, GssapiMechanism
+from aiokafkapy.security.sasl.mechanism import mechanism_for
+from aiokafkapy.security.sasl.options import SaslOptions
 from aiokafkapy.testing.servers.kdc import Kdc, KdcError
 from tests.realms import Realm, opened_realm, require_kerberos
 

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from aiokafkapy.errors import ConfigurationError, SaslAuthenticationFailedError
-from aiokafkapy.security.sasl import SaslClientExchange, server_mechanism
 from aiokafkapy.security.sasl.gssapi import GssapiMechanism
 from aiokafkapy.security.sasl.gssapi_server import (
     GSSAPI_SERVER_STATES,
     GssapiServerExchange,
     KerberosService,
 )
+from aiokafkapy.security.sasl.mechanism import SaslClientExchange
+from aiokafkapy.security.sasl.server import server_mechanism
 from tests.realms import Realm, opened_realm
 
 from .exchanges import authenticate

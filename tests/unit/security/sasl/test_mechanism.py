@@ -9,17 +9,12 @@ import pytest
 from pydantic import SecretStr
 
 from aiokafkapy.errors import ConfigurationError
-from aiokafkapy.security.sasl import (
-    PlainCredentialStore,
-    SaslMechanism,
-    SaslOptions,
-    ScramCredential,
-    ScramCredentialStore,
-    Secret,
-    check_settings,
-    mechanism_for,
-    server_mechanism,
-)
+from aiokafkapy.security.sasl.mechanism import SaslMechanism, check_settings, mechanism_for
+from aiokafkapy.security.sasl.options import SaslOptions
+from aiokafkapy.security.sasl.plain import PlainCredentialStore
+from aiokafkapy.security.sasl.scram_credential import ScramCredential, ScramCredentialStore
+from aiokafkapy.security.sasl.secret import Secret
+from aiokafkapy.security.sasl.server import server_mechanism
 
 from .exchanges import authenticate, everything_shown_of
 

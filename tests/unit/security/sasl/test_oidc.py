@@ -17,9 +17,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from aiokafkapy.errors import ConfigurationError, KafkaConnectionError, SaslAuthenticationFailedError
-from aiokafkapy.security.sasl import SaslOptions, mechanism_for
+from aiokafkapy.security.sasl.mechanism import mechanism_for
 from aiokafkapy.security.sasl.oauthbearer import OAuthBearerToken
 from aiokafkapy.security.sasl.oidc import ClientCredentials, FileToken, JwtBearer, provider_for
+from aiokafkapy.security.sasl.options import SaslOptions
 from tests.blocked_threads import blocked_default_executor
 from tests.unit.security.sasl.oauth_server import Server, answer
 from tests.unit.virtual_time import in_virtual_time

@@ -7,14 +7,10 @@ from typing import Any
 import pytest
 
 from aiokafkapy.errors import ConfigurationError
-from aiokafkapy.security.sasl import (
-    PlainCredentialStore,
-    ScramCredential,
-    ScramCredentialStore,
-    TokenValidator,
-    server_mechanism,
-    unsecured_token,
-)
+from aiokafkapy.security.sasl.json_web_tokens import TokenValidator, unsecured_token
+from aiokafkapy.security.sasl.plain import PlainCredentialStore
+from aiokafkapy.security.sasl.scram_credential import ScramCredential, ScramCredentialStore
+from aiokafkapy.security.sasl.server import server_mechanism
 
 
 def test_each_authentication_has_an_exchange_of_its_own_over_the_users_as_they_are_now() -> None:

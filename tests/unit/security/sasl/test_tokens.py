@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from aiokafkapy.errors import ConfigurationError, KafkaConnectionError, SaslAuthenticationFailedError
-from aiokafkapy.security.sasl import SaslOptions, TokenValidator, mechanism_for
-from aiokafkapy.security.sasl.json_web_tokens import claims_of, unsecured_token
+from aiokafkapy.security.sasl.json_web_tokens import TokenValidator, claims_of, unsecured_token
+from aiokafkapy.security.sasl.mechanism import mechanism_for
 from aiokafkapy.security.sasl.oauthbearer import OAuthBearerServerExchange, OAuthBearerToken
+from aiokafkapy.security.sasl.options import SaslOptions
 from aiokafkapy.security.sasl.secret import Secret
 from aiokafkapy.security.sasl.token_refresh import RefreshPolicy
 from aiokafkapy.security.sasl.tokens import OAuthBearerMechanism, TokenKeeper, UnsecuredTokens, provider_of
