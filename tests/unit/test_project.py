@@ -132,6 +132,29 @@ def test_imports_keep_to_the_layers() -> None:
     _check(str(SCRIPTS / "lint-imports"))
 
 
+NO_CLAIM = {
+    "aiokafkapy/integrations/asgi.py",  # pure ASGI: no framework
+}
+
+
+def test_a_module_that_is_pure_by_its_own_words_is_in_a_contract() -> None:
+    """``Pure``, with a capital, begins a module's claim of itself; ``a pure function`` is said of a part."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    held = {
+        module
+        for contract in contracts
+        if {"asyncio", "time"} <= set(contract.get("forbidden_modules", ()))
+        for module in contract["source_modules"]
+    }
+    claimed = {
+        name: name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") + "."
+        for name, tree in _sources("aiokafkapy")
+        if re.search(r"\bPure\b", ast.get_docstring(tree) or "")
+    }
+    free = {name for name, module in claimed.items() if not any(module.startswith(f"{room}.") for room in held)}
+    assert free == NO_CLAIM
+
+
 # Spark installs it at the top level; the job's function is pickled and imports in an executor.
 MAY_IMPORT_BY_FULL_NAME = {"aiokafkapy/spark/_register/__init__.py", "aiokafkapy/demo/pipeline/job.py"}
 

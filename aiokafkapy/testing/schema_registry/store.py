@@ -9,7 +9,6 @@ number is never given again; the level of a subject is its own, or else the glob
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -58,7 +57,7 @@ class _Subject:
 class SchemaStore:
     """The subjects of one registry. Every refusal is a ``RegistryRefusal``."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._subjects: dict[str, _Subject] = {}
         self._ids: dict[str, int] = {}
         self._schemas: dict[int, ParsedSchema] = {}

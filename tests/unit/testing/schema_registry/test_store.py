@@ -21,7 +21,7 @@ def avro(*names: str, default: bool = False) -> dict[str, Any]:
 
 @pytest.fixture
 def store() -> SchemaStore:
-    return SchemaStore()
+    return SchemaStore(lambda: 0.0)
 
 
 def register(store: SchemaStore, subject: str, body: dict[str, Any]) -> tuple[int, int]:
@@ -50,7 +50,7 @@ def test_a_schema_has_one_id_under_all_subjects(store: SchemaStore) -> None:
 def test_a_level_says_which_changes_are_taken(store: SchemaStore, level: str, is_taken: tuple[bool, ...]) -> None:
     changes = (avro("x", "y"), avro(), avro("x", "y", default=True))
     for change, wanted in zip(changes, is_taken, strict=True):
-        store = SchemaStore()
+        store = SchemaStore(lambda: 0.0)
         store.set_level(level)
         register(store, "a", avro("x") if change is not changes[2] else avro("x", default=True))
         if wanted:
