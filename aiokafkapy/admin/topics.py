@@ -1,7 +1,7 @@
 """``TopicAdmin``: create, delete, list and describe topics, add partitions, change options, and delete records.
 
-Owns these requests, the node that they go to (the controller, if it is known), and their retries; which records are
-deleted where is ``RecordDeletion``'s. Kafka's counterpart is ``KafkaAdminClient``.
+Owns these requests, the node that they go to (the controller, if it is known), and their retries; ``RecordDeletion``
+knows the records to delete, and the nodes that delete them. Kafka's counterpart is ``KafkaAdminClient``.
 
 Rules:
 

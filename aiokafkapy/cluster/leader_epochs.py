@@ -1,4 +1,4 @@
-"""``LeaderEpochs``: the newest leader epoch of each partition, and which of two leaders of a partition is the newer.
+"""``LeaderEpochs``: the newest leader epoch of each partition, by which the newer of two leaders is found.
 
 Owns the epochs, by topic and partition, also of topics that are not in the view at the moment. It knows neither
 requests nor when an answer counts: ``Metadata`` has it take the topics of an answer. Kafka's counterpart is

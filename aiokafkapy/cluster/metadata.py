@@ -1,8 +1,8 @@
 """The client's knowledge of the cluster, and the decision when to update it.
 
-Owns the current ``Cluster``, the versions that waiters compare, and the back-off of metadata requests. Which leader is
-the newer one is said by ``LeaderEpochs``. Knows no socket and no task: ``client.metadata_updater`` sends the requests,
-listeners wake the waiters. Kafka's counterpart is ``org.apache.kafka.clients.Metadata``; ``ProducerMetadata`` extends
+Owns the current ``Cluster``, the versions that waiters compare, and the back-off of metadata requests; ``LeaderEpochs``
+finds the newer of two leaders. Knows no socket and no task: ``client.metadata_updater`` sends the requests, listeners
+wake the waiters. Kafka's counterpart is ``org.apache.kafka.clients.Metadata``; ``ProducerMetadata`` extends
 it with topics that expire.
 
 Rules:

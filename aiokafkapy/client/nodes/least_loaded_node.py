@@ -5,9 +5,9 @@ Decides only; the caller connects or sends. Kafka's counterparts are ``NetworkCl
 
 Rule, starting at a random offset so that clients spread: (1) of the usable connections those with the fewest requests
 in flight, and of these a near one; (2) a node that is being connected to; (3) of the nodes that may be connected
-to, the one least recently tried; (4) none. A node is near whose round trip is at most a quarter and ``SAME`` longer
-than the shortest: a broker in another zone is passed over, and a difference by chance does not count. One that was
-never measured counts as near. Java looks at the load alone.
+to, the one least recently tried; (4) none. A node is near if its round trip is at most a quarter and ``SAME``
+longer than the shortest: a broker in another zone is passed over, and a difference by chance does not count. One that
+was never measured counts as near. Java looks at the load alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The options of every client for SASL.
 
-Owns their names and descriptions. Their defaults are in ``security.sasl.defaults``; which of them belong together is
-checked by ``security.sasl``, where the mechanism is made. Names are Kafka's with dots as underscores (``SaslConfigs``),
+Owns their names and descriptions. Their defaults are in ``security.sasl.defaults``; ``security.sasl``, where the
+mechanism is made, checks their combinations. Names are Kafka's with dots as underscores (``SaslConfigs``),
 except for ``sasl_username`` and ``sasl_password``, which are librdkafka's and stand for the commonest
 ``sasl_jaas_config``, and for options without a name in Kafka: ``sasl_oauthbearer_token_provider``,
 ``sasl_oauthbearer_metadata_authentication_type`` with its settings and ``sasl_oauthbearer_extensions`` (librdkafka's),

@@ -1,7 +1,7 @@
 """Java's ``sasl.jaas.config``, so that a working one can be pasted here.
 
-Owns the syntax, ``Class flag name="value" …;``, and which login modules are known. Runs no class. Kafka's counterparts
-are ``JaasConfig`` and ``PlainLoginModule``, ``ScramLoginModule``, ``OAuthBearerLoginModule``.
+Owns the syntax, ``Class flag name="value" …;``, and the list of known login modules. Runs no class. Kafka's
+counterparts are ``JaasConfig`` and ``PlainLoginModule``, ``ScramLoginModule``, ``OAuthBearerLoginModule``.
 
 Rule: a text that is not understood is refused, with the valid form; no value is shown, since any of them may be a
 secret.

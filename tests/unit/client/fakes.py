@@ -44,7 +44,7 @@ class FakeLoop:
         self.fired = 0
         self.elsewhere = 0
         self.turns = 100
-        """Turns of the real loop after which everything has run that needs no time to pass."""
+        """Turns of the real loop; after them, all code that needs no time to pass has run."""
         self._timers: list[tuple[float, int, FakeTimerHandle]] = []
         self._order = itertools.count()
         self.create_future = self.real.create_future

@@ -1,4 +1,4 @@
-"""Which leader of a partition counts, by epochs and by the topic's id."""
+"""The leader of a partition that counts is found by epochs and by the topic's id."""
 
 from __future__ import annotations
 
