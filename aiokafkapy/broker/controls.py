@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .faults.control_calls import ControlCall
     from .faults.fault_schedule import FaultSchedule
     from .faults.playback import Playback
-    from .handlers import Answer
+    from .handlers.registry import Answer
 
 __all__ = ["Controls", "OnRequest"]
 

@@ -22,7 +22,7 @@ from aiokafkapy import errors
 from aiokafkapy.broker.config import config_model
 from aiokafkapy.broker.coordination.classic_group import GROUP_STATES
 from aiokafkapy.broker.coordination.consumer_group import MEMBER_STATES
-from aiokafkapy.broker.handlers import dispatch_table
+from aiokafkapy.broker.handlers.dispatch_table import dispatch_table
 from aiokafkapy.broker.network.client_connection import MUTE_STATES
 from aiokafkapy.client.network_client_state import NETWORK_CLIENT_STATES
 from aiokafkapy.client.nodes.connection_states import CONNECTION_STATES

@@ -22,7 +22,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from aiokafkapy import _form
-from aiokafkapy.broker.handlers import dispatch_table
+from aiokafkapy.broker.handlers.dispatch_table import dispatch_table
 from aiokafkapy.broker.network import request_handler
 from aiokafkapy.broker.storage import replica_placer
 from aiokafkapy.client.nodes.api_versions import NodeApiVersions, decode_api_versions_response, throttle_seconds

@@ -13,7 +13,7 @@ import pytest
 
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.broker.emulation import emulation_of
-from aiokafkapy.broker.handlers import dispatch_table
+from aiokafkapy.broker.handlers.dispatch_table import dispatch_table
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import decode_response
 from aiokafkapy.testing import ApacheKafka

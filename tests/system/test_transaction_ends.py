@@ -12,7 +12,7 @@ import pytest
 from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.broker.context import RequestContext
-from aiokafkapy.broker.handlers import Body
+from aiokafkapy.broker.handlers.registry import Body
 from aiokafkapy.broker.handlers.txn_offset_commit import handle
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.protocol.api import ApiKey

@@ -16,8 +16,8 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.transaction import ProducerIdAndEpoch
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, register
 from .coordinator_checks import check_transactional_id, fencing_code
+from .registry import Body, Response, register
 
 __all__ = ["handle"]
 

@@ -19,9 +19,9 @@ from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..coordination.transaction import ProducerIdAndEpoch
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, register
 from .coordinator_checks import check_transactional_id, fencing_code
 from .leadership import find_partition, find_topic, find_topic_by_name
+from .registry import Body, Response, register
 
 __all__ = ["handle"]
 

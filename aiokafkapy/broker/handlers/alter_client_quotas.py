@@ -13,7 +13,7 @@ from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, entry_error, register
+from .registry import Body, Response, entry_error, register
 
 __all__ = ["handle"]
 

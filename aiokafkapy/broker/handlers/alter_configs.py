@@ -12,8 +12,8 @@ from ...errors import InvalidConfigError, InvalidRequestError
 from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
 from ..context import RequestContext
-from . import Body, Response, register
 from .incremental_alter_configs import changeable, error_response, respond_each
+from .registry import Body, Response, register
 
 __all__ = ["handle"]
 

@@ -14,8 +14,8 @@ from ...errors import KafkaError, LogDirNotFoundError, ReplicaNotAvailableError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, register
 from .describe_log_dirs import log_dir
+from .registry import Body, Response, register
 
 __all__ = ["handle"]
 

@@ -14,9 +14,9 @@ from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..coordination.assignors import TopicIdPartition
 from ..security.acls import Operation
-from . import Body, Response, entry_error, register, top_level_error_with_text
 from .coordinator_checks import check_group
 from .leadership import find_partition, find_topic
+from .registry import Body, Response, entry_error, register, top_level_error_with_text
 from .share_group_heartbeat import check_share_version
 
 __all__ = ["handle"]

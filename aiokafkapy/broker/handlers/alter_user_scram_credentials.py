@@ -15,7 +15,7 @@ from ...security.sasl.scram_credential import MAX_ITERATIONS, MIN_ITERATIONS, Sc
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..security.authentication import SCRAM_CODES, ScramChange
-from . import Body, Response, entry_error, register
+from .registry import Body, Response, entry_error, register
 
 __all__ = ["handle"]
 

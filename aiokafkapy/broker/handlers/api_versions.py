@@ -22,7 +22,7 @@ from ...protocol.api import ApiKey
 from ...protocol.writer import PlainMessage
 from ..context import BrokerState, RequestContext
 from ..emulation import UnknownApiVersions
-from . import Body, Response, register, served
+from .registry import Body, Response, register, registered, served
 
 __all__ = ["handle", "unsupported_version_response"]
 
@@ -84,6 +84,6 @@ def _api_keys(state: BrokerState) -> list[dict[str, int]]:
             "min_version": produce[0] if key == ApiKey.PRODUCE else handler.min_version,
             "max_version": handler.max_version,
         }
-        for key, handler in sorted(served(state.emulation).items())
+        for key, handler in sorted(served(registered(), state.emulation).items())
         if state.telemetry.is_offered or key not in _OF_A_RECEIVER
     ]

@@ -16,9 +16,9 @@ from ...errors import GroupIdNotFoundError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.consumer_group import ConsumerGroup, ConsumerGroupMember
-from . import Body, Response, register
 from .consumer_group_heartbeat import check_group_version
 from .modern_groups import assignment_of, describe_each, described_group, described_member, error_of_every_group
+from .registry import Body, Response, register
 
 __all__ = ["handle"]
 

@@ -20,9 +20,9 @@ from ..coordination.assignors import Assignment, TopicIdPartition
 from ..coordination.consumer_group_manager import ConsumerGroupHeartbeat
 from ..features import GROUP_VERSION
 from ..security.acls import Operation
-from . import Body, Response, register, top_level_error_with_text
 from .coordinator_checks import check_group
 from .modern_groups import check_topics, heartbeat_response, may_describe
+from .registry import Body, Response, register, top_level_error_with_text
 
 __all__ = ["check_group_version", "handle"]
 

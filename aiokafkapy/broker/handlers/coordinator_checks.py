@@ -20,7 +20,7 @@ from ...errors import (
 )
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, Response
+from .registry import Body, Response
 
 __all__ = [
     "as_a_partition_leader",

@@ -17,7 +17,7 @@ from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.replica_placer import check_new_partitions
-from . import Body, Response, entry_error, register
+from .registry import Body, Response, entry_error, register
 
 __all__ = ["handle"]
 

@@ -18,8 +18,8 @@ from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.replica_placer import check_new_partitions
 from ..storage.topics import Topic
-from . import Body, Response, entry_error, register
 from .describe_configs import topic_configs
+from .registry import Body, Response, entry_error, register
 
 __all__ = ["handle"]
 

@@ -13,8 +13,8 @@ from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import AclBinding, AclFilter, Operation, ResourceType
-from . import Body, Response, entry_error, register
 from .acl_requests import filter_of, required_authorizer
+from .registry import Body, Response, entry_error, register
 
 __all__ = ["handle"]
 

@@ -15,8 +15,8 @@ from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import Operation
-from . import Body, Response, register
 from .leadership import answer_each, check_leader, find_partition, find_topic
+from .registry import Body, Response, register
 
 __all__ = ["handle"]
 

@@ -12,9 +12,9 @@ from ...errors import KafkaError, NonEmptyGroupError, UnknownTopicOrPartitionErr
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation
-from . import Body, Response, entry_error, register, top_level_error_with_text
 from .coordinator_checks import check_group
 from .leadership import find_topic
+from .registry import Body, Response, entry_error, register, top_level_error_with_text
 from .share_group_heartbeat import check_share_version
 
 __all__ = ["handle"]

@@ -12,8 +12,8 @@ from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import AclBinding, Operation, ResourceType
-from . import Body, Response, entry_error, register
 from .acl_requests import filter_of, required_authorizer
+from .registry import Body, Response, entry_error, register
 
 __all__ = ["handle"]
 

@@ -13,7 +13,7 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..entity_quotas import Entity
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, entry_error, register
+from .registry import Body, Response, entry_error, register
 
 __all__ = ["handle"]
 

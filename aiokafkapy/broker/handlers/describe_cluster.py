@@ -11,8 +11,8 @@ from __future__ import annotations
 from ...errors import MismatchedEndpointTypeError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from . import Body, Response, register
 from .metadata import cluster_operations
+from .registry import Body, Response, register
 
 __all__ = ["handle"]
 

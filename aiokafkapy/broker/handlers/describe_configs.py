@@ -27,7 +27,7 @@ from ..coordination.group_configs import GROUP_OPTIONS
 from ..security.acls import Operation, ResourceType
 from ..storage.topic_config import TOPIC_OPTIONS, TopicConfig
 from ..telemetry import SUBSCRIPTION_OPTIONS
-from . import Body, Response, entry_error, register
+from .registry import Body, Response, entry_error, register
 
 __all__ = ["handle", "topic_configs"]
 

@@ -15,8 +15,8 @@ from ...protocol.api import ApiKey
 from ..context import NOT_ASKED, RequestContext
 from ..coordination.classic_group import ClassicGroup, ClassicGroupMember, ClassicGroupState
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, entry_error, register
 from .coordinator_checks import check_group
+from .registry import Body, Response, entry_error, register
 
 __all__ = ["handle"]
 

@@ -16,7 +16,7 @@ from ...errors import ClusterAuthorizationFailedError, KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, register
+from .registry import Body, Response, register
 
 __all__ = ["handle", "log_dir"]
 

@@ -12,8 +12,8 @@ from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation
-from . import Body, Response, entry_error, register
 from .leadership import check_leader, find_partition, find_topic
+from .registry import Body, Response, entry_error, register
 
 __all__ = ["handle"]
 

@@ -16,8 +16,8 @@ from ..context import RequestContext
 from ..coordination.assignors import TopicIdPartition
 from ..coordination.share_partition_manager import NO_OFFSET, ShareState
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, entry_error, register
 from .coordinator_checks import check_group
+from .registry import Body, Response, entry_error, register
 from .share_group_heartbeat import check_share_version
 
 __all__ = ["handle"]

@@ -15,8 +15,8 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition, Topic
-from . import Body, Response, register
 from .metadata import describe_partition
+from .registry import Body, Response, register
 
 __all__ = ["handle"]
 

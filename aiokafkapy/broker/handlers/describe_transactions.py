@@ -12,8 +12,8 @@ from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, register
 from .coordinator_checks import check_transactional_id
+from .registry import Body, Response, register
 
 __all__ = ["handle"]
 

@@ -16,7 +16,7 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..security.authentication import SCRAM_CODES
-from . import Body, Response, entry_error, register, top_level_error_with_text
+from .registry import Body, Response, entry_error, register, top_level_error_with_text
 
 __all__ = ["handle"]
 

@@ -21,7 +21,7 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition
-from . import Body, Response, entry_code, entry_error, register
+from .registry import Body, Response, entry_code, entry_error, register
 
 __all__ = ["handle"]
 

@@ -17,8 +17,8 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.transaction import ProducerIdAndEpoch
 from ..security.acls import Operation
-from . import Body, Response, register
 from .coordinator_checks import check_transactional_id, no_producer_id
+from .registry import Body, Response, register
 
 __all__ = ["handle"]
 

@@ -26,7 +26,6 @@ from ..context import RequestContext
 from ..coordination.fetch_sessions import FetchSession, SessionPartition, SessionRequest
 from ..security.acls import Operation
 from ..storage.topics import Partition
-from . import Answer, Body, Response, register
 from .leadership import (
     MISROUTED,
     READ_COMMITTED,
@@ -36,6 +35,7 @@ from .leadership import (
     find_topic,
     node_endpoints,
 )
+from .registry import Answer, Body, Response, register
 
 __all__ = ["handle"]
 

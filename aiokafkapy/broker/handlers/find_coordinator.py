@@ -14,7 +14,7 @@ from ...errors import CoordinatorNotAvailableError, InvalidRequestError, KafkaEr
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, entry_error, register
+from .registry import Body, Response, entry_error, register
 
 __all__ = ["handle"]
 

@@ -20,7 +20,7 @@ from ...protocol.constants import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROU
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.topic_config import TOPIC_OPTIONS
-from . import Body, Response, entry_error, register
+from .registry import Body, Response, entry_error, register
 
 __all__ = ["Changeable", "changeable", "error_response", "handle", "respond_each"]
 

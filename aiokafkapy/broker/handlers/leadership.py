@@ -21,7 +21,7 @@ from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition, Topic
-from . import Body, Response
+from .registry import Body, Response
 
 __all__ = [
     "MISROUTED",

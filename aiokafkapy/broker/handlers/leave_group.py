@@ -15,8 +15,8 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.classic_group import MemberIdentity
 from ..security.acls import Operation
-from . import Body, Response, entry_code, register
 from .coordinator_checks import check_group
+from .registry import Body, Response, entry_code, register
 
 __all__ = ["handle"]
 

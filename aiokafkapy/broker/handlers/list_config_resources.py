@@ -22,7 +22,7 @@ from ...protocol.constants import (
 )
 from ..context import BrokerState, RequestContext
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, register
+from .registry import Body, Response, register
 
 __all__ = ["handle"]
 

@@ -13,7 +13,7 @@ from ..context import RequestContext
 from ..coordination.classic_group import ClassicGroup
 from ..coordination.consumer_group import ConsumerGroup
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, register
+from .registry import Body, Response, register
 
 __all__ = ["handle"]
 

@@ -22,8 +22,8 @@ from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.log import TimestampOffset
 from ..storage.topics import Partition
-from . import Body, Response, register
 from .leadership import READ_COMMITTED, answer_each, check_leader, find_partition, find_topic_by_name
+from .registry import Body, Response, register
 
 __all__ = ["handle"]
 

@@ -16,7 +16,7 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.transaction import TransactionMetadata, TransactionState
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, register
+from .registry import Body, Response, register
 
 __all__ = ["handle"]
 

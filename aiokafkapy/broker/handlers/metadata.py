@@ -26,7 +26,7 @@ from ...protocol.writer import encode_element
 from ..context import NOT_ASKED, RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition, Topic, validate_topic_name
-from . import Body, Response, register
+from .registry import Body, Response, register
 
 __all__ = ["cluster_operations", "describe_partition", "handle"]
 

@@ -17,8 +17,8 @@ from ..coordination.consumer_group_manager import HeartbeatResult
 from ..coordination.modern_group import ModernGroupMember
 from ..coordination.share_group import ShareGroup
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, entry_error
 from .coordinator_checks import check_group
+from .registry import Body, Response, entry_error
 
 __all__ = [
     "assignment_of",

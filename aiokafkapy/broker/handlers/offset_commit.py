@@ -19,9 +19,9 @@ from ..context import RequestContext
 from ..coordination.classic_group import MemberIdentity
 from ..coordination.group_offsets import CommittedOffset
 from ..security.acls import Operation
-from . import Body, Response, register
 from .coordinator_checks import check_group
 from .leadership import find_partition, find_topic
+from .registry import Body, Response, register
 
 __all__ = ["error_response", "handle", "offsets_of", "respond"]
 

@@ -15,9 +15,9 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.share_group import ShareGroup
 from ..security.acls import Operation
-from . import Body, Response, register
 from .coordinator_checks import check_group
 from .leadership import find_partition, find_topic
+from .registry import Body, Response, register
 
 __all__ = ["handle"]
 

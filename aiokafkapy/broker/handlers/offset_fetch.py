@@ -21,8 +21,8 @@ from ..context import RequestContext
 from ..coordination.consumer_group import ConsumerGroup
 from ..coordination.group_offsets import CommittedOffset
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, register
 from .coordinator_checks import check_group
+from .registry import Body, Response, register
 
 __all__ = ["handle"]
 

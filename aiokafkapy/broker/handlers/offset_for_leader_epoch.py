@@ -14,8 +14,8 @@ from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Topic
-from . import Body, Response, register
 from .leadership import check_leader, find_partition, find_topic, find_topic_by_name
+from .registry import Body, Response, register
 
 __all__ = ["handle"]
 

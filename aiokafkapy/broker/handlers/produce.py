@@ -40,9 +40,9 @@ from ..emulation import Emulation, UnknownProducer
 from ..security.acls import Operation, ResourceType
 from ..storage.log_validator import the_batch
 from ..storage.topics import Partition
-from . import CLOSE_CONNECTION, NO_RESPONSE, Body, FinalAnswer, Response, error_message, register
 from .coordinator_checks import as_a_partition_leader
 from .leadership import check_leader, current_leader, find_partition, find_topic, node_endpoints
+from .registry import CLOSE_CONNECTION, NO_RESPONSE, Body, FinalAnswer, Response, error_message, register
 
 __all__ = ["handle"]
 

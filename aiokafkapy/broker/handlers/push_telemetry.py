@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from . import Body, Response, register
+from .registry import Body, Response, register
 
 __all__ = ["handle"]
 

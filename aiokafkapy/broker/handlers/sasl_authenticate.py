@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from . import Body, Response, register, top_level_error_with_text
+from .registry import Body, Response, register, top_level_error_with_text
 
 __all__ = ["handle"]
 

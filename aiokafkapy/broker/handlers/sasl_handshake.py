@@ -12,7 +12,7 @@ from __future__ import annotations
 from ...errors import IllegalSaslStateError, KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from . import Body, Response, register
+from .registry import Body, Response, register
 
 __all__ = ["handle"]
 

@@ -17,8 +17,8 @@ from ..context import RequestContext
 from ..coordination.share_sessions import FINAL_EPOCH
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition
-from . import Body, Response, entry_code, register
 from .leadership import current_leader, node_endpoints
+from .registry import Body, Response, entry_code, register
 from .share_acknowledgements import acknowledge_all, own_words
 from .share_group_heartbeat import check_share_version
 

@@ -14,8 +14,8 @@ from ..coordination.assignors import TopicIdPartition
 from ..coordination.share_partition import AcknowledgementBatch, AcknowledgeType
 from ..security.acls import Operation
 from ..storage.topics import Partition
-from . import Body, error_message
 from .leadership import check_leader, find_partition, find_topic
+from .registry import Body, error_message
 
 __all__ = ["acknowledge_all", "find_led_partition", "own_words"]
 

@@ -26,8 +26,8 @@ from ..coordination.share_partition import AcquiredRecords, AcquireRequest, Shar
 from ..coordination.share_sessions import FINAL_EPOCH, ShareSession, ShareSessionRequest
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition
-from . import Answer, Body, Response, entry_code, register
 from .leadership import MISROUTED, current_leader, node_endpoints
+from .registry import Answer, Body, Response, entry_code, register
 from .share_acknowledgements import acknowledge_all, find_led_partition
 from .share_group_heartbeat import check_share_version
 

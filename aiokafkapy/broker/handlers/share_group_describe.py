@@ -14,8 +14,8 @@ from functools import partial
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.share_group import SHARE_ASSIGNOR
-from . import Body, Response, register
 from .modern_groups import describe_each, described_group, described_member, error_of_every_group
+from .registry import Body, Response, register
 from .share_group_heartbeat import check_share_version
 
 __all__ = ["handle"]

@@ -16,9 +16,9 @@ from ..context import RequestContext
 from ..coordination.share_group_manager import ShareGroupHeartbeat
 from ..features import SHARE_VERSION
 from ..security.acls import Operation
-from . import Body, Response, register, top_level_error_with_text
 from .coordinator_checks import check_group
 from .modern_groups import check_topics, heartbeat_response
+from .registry import Body, Response, register, top_level_error_with_text
 
 __all__ = ["check_share_version", "handle"]
 

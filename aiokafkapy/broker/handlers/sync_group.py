@@ -17,8 +17,8 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.classic_group import MemberIdentity, SyncRequest, SyncResult
 from ..security.acls import Operation
-from . import Body, Response, register
 from .coordinator_checks import check_group
+from .registry import Body, Response, register
 
 __all__ = ["handle"]
 

@@ -16,9 +16,9 @@ from ..context import RequestContext
 from ..coordination.classic_group import MemberIdentity
 from ..coordination.transaction import ProducerIdAndEpoch
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, register
 from .coordinator_checks import as_a_partition_leader, check_group
 from .offset_commit import error_response, offsets_of, respond
+from .registry import Body, Response, register
 
 __all__ = ["handle"]
 

@@ -15,7 +15,7 @@ from ...protocol.codec import Struct
 from ..context import RequestContext
 from ..features import UpgradeType
 from ..security.acls import Operation, ResourceType
-from . import Body, Response, entry_error, register
+from .registry import Body, Response, entry_error, register
 
 __all__ = ["handle"]
 

@@ -18,8 +18,8 @@ from ...record.batch import ControlType
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.producer_state import Marker
-from . import Body, Response, register
 from .leadership import check_leader, find_partition, find_topic_by_name
+from .registry import Body, Response, register
 
 __all__ = ["handle"]
 

@@ -46,8 +46,9 @@ from ...protocol.codec import RequestHeader, decode_request_body, decode_request
 from ...protocol.writer import PlainMessage
 from ..context import BrokerState, ConnectionInfo, RequestContext
 from ..faults.armed_faults import broker_error
-from ..handlers import CLOSE_CONNECTION, NO_RESPONSE, Answer, Body, FinalAnswer, Handler, Response, served
 from ..handlers.api_versions import unsupported_version_response
+from ..handlers.dispatch_table import dispatch_table
+from ..handlers.registry import CLOSE_CONNECTION, NO_RESPONSE, Answer, Body, FinalAnswer, Handler, Response, served
 from .request_channel import Request, RequestChannel, ResponseAction
 from .response_sender import ResponseSender
 
@@ -70,7 +71,7 @@ class KafkaRequestHandlerPool:
 
     def _load_handlers(self) -> Mapping[int, Handler]:
         """The handlers' modules are loaded with the first request: they are most of the broker."""
-        self._handlers = served(self._state.emulation)
+        self._handlers = served(dispatch_table(), self._state.emulation)
         return self._handlers
 
     def start(self) -> None:

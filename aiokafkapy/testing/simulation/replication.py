@@ -18,8 +18,9 @@ from typing import Any
 
 from ...broker import DevBroker
 from ...broker.context import RequestContext
-from ...broker.handlers import CLOSE_CONNECTION, NO_RESPONSE, Answer, produce
+from ...broker.handlers import produce
 from ...broker.handlers.leadership import find_partition, find_topic
+from ...broker.handlers.registry import CLOSE_CONNECTION, NO_RESPONSE, Answer
 from ...broker.security.acls import Operation
 from ...broker.storage.log import PartitionLog
 from ...broker.storage.log_storage import MemoryStorage, Scan, TornWrite

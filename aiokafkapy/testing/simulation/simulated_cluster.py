@@ -17,8 +17,8 @@ from ... import errors
 from ...broker import DevBroker
 from ...broker.context import RequestContext
 from ...broker.faults.armed_faults import Fault
-from ...broker.handlers import Answer
 from ...broker.handlers.leadership import find_partition
+from ...broker.handlers.registry import Answer
 from ...broker.storage.log_validator import the_batch
 from ...broker.storage.topics import Partition, Topic
 from ...errors import KafkaError

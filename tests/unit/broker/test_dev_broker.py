@@ -12,7 +12,8 @@ import pytest
 
 import aiokafkapy.broker
 from aiokafkapy.broker import DevBroker, Listener
-from aiokafkapy.broker.handlers import CLOSE_CONNECTION, NO_RESPONSE, dispatch_table, register
+from aiokafkapy.broker.handlers.dispatch_table import dispatch_table
+from aiokafkapy.broker.handlers.registry import CLOSE_CONNECTION, NO_RESPONSE, register
 from aiokafkapy.errors import ConfigurationError, IllegalStateError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.builder import RecordBatchBuilder

@@ -17,7 +17,7 @@ from kio.serial._introspect import (
     is_optional,
 )
 
-from aiokafkapy.broker.handlers import dispatch_table
+from aiokafkapy.broker.handlers.dispatch_table import dispatch_table
 from aiokafkapy.protocol.api import ApiKey, response_class
 from aiokafkapy.protocol.codec import encode_response
 from aiokafkapy.protocol.messages import build_response

@@ -6,7 +6,8 @@ import pytest
 
 from aiokafkapy.broker.emulation import emulation_of
 from aiokafkapy.broker.emulation.profiles import PROFILES
-from aiokafkapy.broker.handlers import served
+from aiokafkapy.broker.handlers.dispatch_table import dispatch_table
+from aiokafkapy.broker.handlers.registry import served
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.compression import Compression
 
@@ -55,7 +56,7 @@ async def test_redpanda_has_transactions_and_advertises_produce_from_0() -> None
         ranges = {each.api_key: (each.min_version, each.max_version) for each in node.call(18, 3, **SOFTWARE).api_keys}
         assert ranges[ApiKey.PRODUCE] == (0, 7)
         assert ranges[ApiKey.END_TXN] == (0, 3)
-        assert ranges.keys() == served(emulation_of("redpanda")).keys()
+        assert ranges.keys() == served(dispatch_table(), emulation_of("redpanda")).keys()
 
 
 async def test_redpandas_cluster_id_tells_the_product() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from aiokafkapy.broker.emulation import UnknownApiVersions, emulation_of, known_versions
 from aiokafkapy.broker.emulation.releases import release, release_names
-from aiokafkapy.broker.handlers import dispatch_table, served
+from aiokafkapy.broker.handlers.dispatch_table import dispatch_table
+from aiokafkapy.broker.handlers.registry import served
 from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.compression import Compression
@@ -73,8 +74,8 @@ async def test_exactly_the_versions_are_advertised_that_the_release_and_this_bro
         told = node.call(ApiKey.API_VERSIONS, 0).api_keys
         assert [each.api_key for each in told] == sorted(expected)
         assert {each.api_key: (each.min_version, each.max_version) for each in told} == expected
-        assert served(emulation).keys() >= {ApiKey.FETCH, ApiKey.PRODUCE, ApiKey.METADATA}
-        for key, handler in served(emulation).items():
+        assert served(dispatch_table(), emulation).keys() >= {ApiKey.FETCH, ApiKey.PRODUCE, ApiKey.METADATA}
+        for key, handler in served(dispatch_table(), emulation).items():
             above = handler.max_version + 1
             if key != ApiKey.API_VERSIONS and above <= dispatch_table()[key].max_version:
                 assert is_closed(node, ApiKey(key), above), ApiKey(key).name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aiokafkapy.broker.handlers import dispatch_table
+from aiokafkapy.broker.handlers.dispatch_table import dispatch_table
 from aiokafkapy.protocol.api import ApiKey
 
 from .harness import Harness

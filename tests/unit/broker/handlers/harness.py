@@ -16,7 +16,8 @@ from aiokafkapy.broker.coordination.purgatory import Purgatory
 from aiokafkapy.broker.coordination.transaction_coordinator import TransactionCoordinator
 from aiokafkapy.broker.coordination.transaction_markers import TransactionMarkers
 from aiokafkapy.broker.features import Features
-from aiokafkapy.broker.handlers import CLOSE_CONNECTION, NO_RESPONSE, dispatch_table
+from aiokafkapy.broker.handlers.dispatch_table import dispatch_table
+from aiokafkapy.broker.handlers.registry import CLOSE_CONNECTION, NO_RESPONSE
 from aiokafkapy.broker.security.authentication import Authentication
 from aiokafkapy.broker.storage.producer_state import ProducerIdManager
 from aiokafkapy.broker.storage.topics import TopicRegistry

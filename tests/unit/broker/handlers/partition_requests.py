@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aiokafkapy.broker.handlers import CLOSE_CONNECTION, NO_RESPONSE
+from aiokafkapy.broker.handlers.registry import CLOSE_CONNECTION, NO_RESPONSE
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.batch import iter_batches
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aiokafkapy.broker.emulation.releases import release
-from aiokafkapy.broker.handlers import CLOSE_CONNECTION, NO_RESPONSE
+from aiokafkapy.broker.handlers.registry import CLOSE_CONNECTION, NO_RESPONSE
 from aiokafkapy.errors import NotLeaderOrFollowerError, UnknownServerError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.compression import Compression

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiokafkapy.broker.handlers import dispatch_table
+from aiokafkapy.broker.handlers.dispatch_table import dispatch_table
 from aiokafkapy.broker.network import request_handler
 from aiokafkapy.broker.network.request_channel import ResponseAction
 from aiokafkapy.errors import NotControllerError, UnsupportedVersionError
