@@ -22,6 +22,7 @@ from typing import Any, Final
 from ..client.nodes.api_versions import NodeApiVersions
 from ..common import NO_LEADER, PartitionInfo, counted
 from ..protocol.api import ApiKey
+from ..protocol.constants import AUTHORIZED_OPERATIONS_OMITTED
 
 __all__ = [
     "Finding",
@@ -40,7 +41,6 @@ SOON_DAYS: Final = 30
 _DAY: Final = 86_400
 _WRITE: Final = 4
 """ACL operation's number, and so its bit in a response's ``topic_authorized_operations``."""
-_NOT_TOLD: Final = -(2**31)
 _SHOWN: Final = 10
 """Partitions that are named in a line."""
 
@@ -252,7 +252,7 @@ def topic_finding(topic: str, partitions: Sequence[PartitionInfo], node_ids: Col
 
 def rights_finding(topic: str, operations: int | None) -> Finding:
     """Whether records may be written, by the bits that Metadata gives when asked (KIP-430): nothing is written."""
-    if operations is None or operations == _NOT_TOLD:
+    if operations is None or operations == AUTHORIZED_OPERATIONS_OMITTED:
         text = "the broker does not report our rights (it is older than Kafka 2.3)"
         return Finding("acl", topic, Verdict.WARNING, text, "try it: aiokafkapy produce", {"may_write": None})
     if operations >> _WRITE & 1:

@@ -59,13 +59,10 @@ if TYPE_CHECKING:
     from .storage.producer_state import ProducerIdManager
     from .storage.topics import Partition, TopicRegistry
 
-__all__ = ["ANONYMOUS", "NOT_ASKED", "BrokerState", "ConnectionInfo", "RequestContext"]
+__all__ = ["ANONYMOUS", "BrokerState", "ConnectionInfo", "RequestContext"]
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 """The principal of a client that is not authenticated."""
-
-NOT_ASKED: Final = -(2**31)
-"""The operations bit field when the client did not request it."""
 
 _REFUSALS: Final[Mapping[ResourceType, type[KafkaError]]] = {
     ResourceType.TOPIC: TopicAuthorizationFailedError,

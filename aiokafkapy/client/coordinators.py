@@ -7,22 +7,19 @@ node, and asks again when it has moved. Kafka's counterparts are ``AbstractCoord
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ..common import Node
 from ..errors import CoordinatorNotAvailableError, make
 from ..protocol.api import ApiKey
 from ..protocol.codec import Message
+from ..protocol.constants import GROUP_COORDINATOR
 from ..protocol.messages import build_request
 
 if TYPE_CHECKING:
     from .network_client import NetworkClient
 
-__all__ = ["GROUP", "TRANSACTION", "find_coordinator", "offset_entry"]
-
-GROUP: Final = 0
-TRANSACTION: Final = 1
-"""FindCoordinator's numbers."""
+__all__ = ["find_coordinator", "offset_entry"]
 
 
 async def find_coordinator(client: NetworkClient, key_type: int, key: str, timeout: float | None = None) -> Node:
@@ -34,7 +31,7 @@ async def find_coordinator(client: NetworkClient, key_type: int, key: str, timeo
         return build_request(ApiKey.FIND_COORDINATOR, version, key=key, key_type=key_type, coordinator_keys=[key])
 
     # Version 0 knows groups only.
-    min_version = None if key_type == GROUP else 1
+    min_version = None if key_type == GROUP_COORDINATOR else 1
     response = await client.send_and_wait(ApiKey.FIND_COORDINATOR, build, timeout=timeout, min_version=min_version)
     for found in getattr(response, "coordinators", (response,)):
         if found.error_code:

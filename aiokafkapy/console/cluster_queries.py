@@ -18,13 +18,14 @@ from typing import Final, NamedTuple, TypeVar
 from ..admin.cluster_nodes import active_controller, nodes_of
 from ..admin.topics import TopicDescription, description_of
 from ..client.config import ClientConfig
-from ..client.coordinators import GROUP, find_coordinator
+from ..client.coordinators import find_coordinator
 from ..client.network_client import NetworkClient
 from ..cluster.metadata import Metadata
 from ..common import Node, TopicPartition
 from ..errors import IllegalStateError, KafkaError, make
 from ..protocol.api import ApiKey
 from ..protocol.codec import Message, Struct
+from ..protocol.constants import GROUP_COORDINATOR
 from ..protocol.messages import build_request
 
 __all__ = ["TIMEOUT", "ClusterQueries", "Described", "answers_of_some"]
@@ -140,7 +141,7 @@ class ClusterQueries:
 
     async def coordinator(self, group_id: str) -> Node:
         """The node that coordinates a group."""
-        return await find_coordinator(self._running(), GROUP, group_id)
+        return await find_coordinator(self._running(), GROUP_COORDINATOR, group_id)
 
     # internals
 

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from .api import ApiKey, response_class
 from .codec import Struct, encode_request_header, read_response, unsigned_varint
+from .constants import FIRST_METADATA_WITH_TOPIC_IDS
 from .cursor import (
     Cursor,
     FieldReader,
@@ -33,7 +34,6 @@ FIRST_FLEXIBLE: Final = 9
 _FIRST_WITH_AUTO_CREATION: Final = 4
 _FIRST_WITH_AUTHORIZED_OPERATIONS: Final = 8
 _LAST_WITH_CLUSTER_OPERATIONS: Final = 10
-_FIRST_WITH_TOPIC_IDS: Final = 10
 _FIRST_WITH_ERROR_CODE: Final = 13
 _NO_TOPIC_ID: Final = bytes(16)
 _SIZE_OF_ERROR_CODE: Final = 2
@@ -78,7 +78,7 @@ def encode_metadata_request(
     if not flexible:
         pieces += [len(name).to_bytes(2, signed=True) + name for name in names]
     else:
-        before = _NO_TOPIC_ID if version >= _FIRST_WITH_TOPIC_IDS else b""
+        before = _NO_TOPIC_ID if version >= FIRST_METADATA_WITH_TOPIC_IDS else b""
         short = [before + bytes((size + 1,)) for size in range(_LARGEST_SHORT + 1)]
         pieces += [
             (short[len(name)] if len(name) <= _LARGEST_SHORT else before + _count(len(name), True)) + name + b"\0"

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ..errors import MalformedFrameError
+from .constants import FIRST_METADATA_WITH_TOPIC_IDS
 from .cursor import Cursor, read_compact_string
 from .framing import int32_at
 
@@ -28,7 +29,6 @@ Lists = dict[bytes, tuple[int, ...]]
 PARTITIONS_PER_SLICE: Final = 1_000
 """They take the compiled form a millisecond, and the interpreted one three."""
 
-_FIRST_WITH_TOPIC_IDS: Final = 10
 _ERROR_CODE_SIZE: Final = 2
 _NUMBER: Final = 2
 _LEADER: Final = 6
@@ -70,7 +70,7 @@ def read_topic_columns(version: int, cursor: Cursor, lists: Lists, on_slice: Cal
     start = cursor.advance(_ERROR_CODE_SIZE)
     error_code = int.from_bytes(cursor.data[start : start + _ERROR_CODE_SIZE], signed=True)
     name = read_compact_string(cursor)
-    topic_id = bytes(cursor.take(16)) if version >= _FIRST_WITH_TOPIC_IDS else b""
+    topic_id = bytes(cursor.take(16)) if version >= FIRST_METADATA_WITH_TOPIC_IDS else b""
     is_internal = cursor.take(1) != b"\0"
     count = cursor.read_count(cursor.read_unsigned_varint() - 1)
     if count < 0:

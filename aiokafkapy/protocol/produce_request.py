@@ -20,8 +20,9 @@ from typing import Final
 from ..common import Buffer
 from .api import ApiKey
 from .codec import encode_request_header, unsigned_varint
+from .constants import FIRST_PRODUCE_WITH_TOPIC_IDS
 from .framing import HAS_GIL
-from .produce_response import FIRST_FLEXIBLE, FIRST_WITH_TOPIC_IDS, HIGHEST_VERSION
+from .produce_response import FIRST_FLEXIBLE, HIGHEST_VERSION
 
 __all__ = ["encode_lone_produce_request", "encode_produce_request"]
 
@@ -70,7 +71,7 @@ def encode_produce_request(
     _write_count(head, len(topics), flexible)
     pieces: list[Buffer] = [b""]  # a place for the frame's size
     for name, topic_id, partitions in topics:
-        if version < FIRST_WITH_TOPIC_IDS:
+        if version < FIRST_PRODUCE_WITH_TOPIC_IDS:
             _write_string(head, name, flexible)
         elif topic_id is None:
             raise ValueError(f"Produce version {version} needs the id of topic {name}")

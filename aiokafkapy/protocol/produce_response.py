@@ -26,6 +26,7 @@ else:
 
 from ..common import Node
 from ..errors import MalformedFrameError
+from .constants import FIRST_PRODUCE_WITH_TOPIC_IDS
 from .cursor import Cursor
 from .framing import int32_at
 
@@ -35,7 +36,6 @@ HIGHEST_VERSION: Final = 13
 FIRST_FLEXIBLE: Final = 9
 FIRST_WITH_LOG_START_OFFSET: Final = 5
 FIRST_WITH_RECORD_ERRORS: Final = 8
-FIRST_WITH_TOPIC_IDS: Final = 13
 
 NODE_ENDPOINTS_TAG: Final = 0
 CURRENT_LEADER_TAG: Final = 0
@@ -228,7 +228,7 @@ def _read_topic(cursor: Cursor, version: int, partitions: list[PartitionProduceR
     flexible = version >= FIRST_FLEXIBLE
     topic: str | None = None
     topic_id: bytes | None = None
-    if version < FIRST_WITH_TOPIC_IDS:
+    if version < FIRST_PRODUCE_WITH_TOPIC_IDS:
         topic = _read_string(cursor, flexible)
         if topic is None:
             raise MalformedFrameError("a topic in a Produce response has no name")

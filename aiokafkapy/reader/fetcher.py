@@ -30,7 +30,7 @@ from ..common import ConsumedRecord, Node, TopicPartition
 from ..errors import IllegalStateError, KafkaError, OffsetOutOfRangeError, make
 from ..protocol.api import ApiKey
 from ..protocol.codec import Message, Struct
-from ..protocol.constants import CONSUMER_REPLICA_ID
+from ..protocol.constants import CONSUMER_REPLICA_ID, FIRST_FETCH_WITH_TOPIC_IDS, READ_COMMITTED, READ_UNCOMMITTED
 from ..protocol.messages import build_request
 from ..record.columns import ReadRecords
 from ..record.record_columns import OFFSET_MAX, RecordColumns
@@ -40,7 +40,6 @@ from .offsets import EARLIEST, LATEST, OffsetAndTimestamp, not_found_error, refu
 
 __all__ = ["FetchPlan", "Fetcher", "PartitionRecords", "PartitionRows"]
 
-FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 ENOUGH_RECORDS: Final = 1_000
 """Records to decode at once, in whole batches: a few milliseconds of work."""
 ENOUGH_BYTES: Final = 4 * 1024 * 1024
@@ -111,7 +110,7 @@ class FetchPlan:
     def max_version(self) -> int | None:
         """The highest version that may be used; None for no limit."""
         has_all_ids = all(topic_id is not None for topic_id in self.topic_ids.values())
-        return None if has_all_ids else FIRST_VERSION_WITH_TOPIC_IDS - 1
+        return None if has_all_ids else FIRST_FETCH_WITH_TOPIC_IDS - 1
 
     def build(self, version: int) -> Message:
         """The request's body. Fetch sessions are not used: every request lists all its partitions."""
@@ -132,7 +131,7 @@ class FetchPlan:
             max_wait=config.fetch_max_wait_ms,
             min_bytes=config.fetch_min_bytes,
             max_bytes=config.fetch_max_bytes,
-            isolation_level=int(config.isolation_level == "read_committed"),
+            isolation_level=READ_COMMITTED if config.isolation_level == "read_committed" else READ_UNCOMMITTED,
             session_epoch=-1,
             topics=[
                 {"topic": name, "topic_id": self.topic_ids[name], "partitions": partitions}

@@ -17,12 +17,13 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from ..client.coordinators import GROUP, find_coordinator, offset_entry
+from ..client.coordinators import find_coordinator, offset_entry
 from ..client.network_client_utils import attempt_timeout, retry_until
 from ..common import ExponentialBackoff, Node, TopicPartition
 from ..errors import make
 from ..protocol.api import ApiKey
 from ..protocol.codec import Message
+from ..protocol.constants import GROUP_COORDINATOR
 from ..protocol.messages import build_request, by_topic
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class GroupOffsets:
 
         node = self._coordinators.get(group)
         if node is None:
-            node = self._coordinators[group] = await find_coordinator(self._client, GROUP, group, seconds)
+            node = self._coordinators[group] = await find_coordinator(self._client, GROUP_COORDINATOR, group, seconds)
         response = await self._client.send_and_wait(ApiKey.OFFSET_COMMIT, build, node=node, timeout=seconds)
         for topic in response.topics:
             for answer in topic.partitions:

@@ -27,7 +27,7 @@ from ..common import ExponentialBackoff, Node, TopicPartition
 from ..errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError, make
 from ..protocol.api import ApiKey
 from ..protocol.codec import Message, Struct
-from ..protocol.constants import CONSUMER_REPLICA_ID
+from ..protocol.constants import CONSUMER_REPLICA_ID, READ_COMMITTED, READ_UNCOMMITTED
 from ..protocol.messages import build_request, by_topic
 from .offsets import MAX_TIMESTAMP, OffsetAndTimestamp, not_found_error, refusal_of
 
@@ -60,7 +60,7 @@ class OffsetLookup:
         self._client = client
         self._metadata = metadata
         self._backoff = backoff
-        self._isolation_level = int(read_committed)
+        self._isolation_level = READ_COMMITTED if read_committed else READ_UNCOMMITTED
         self._request_timeout = request_timeout
 
     async def look_up(

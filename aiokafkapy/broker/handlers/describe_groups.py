@@ -12,7 +12,8 @@ from typing import Final
 
 from ...errors import GroupIdNotFoundError, KafkaError
 from ...protocol.api import ApiKey
-from ..context import NOT_ASKED, RequestContext
+from ...protocol.constants import AUTHORIZED_OPERATIONS_OMITTED
+from ..context import RequestContext
 from ..coordination.classic_group import ClassicGroup, ClassicGroupMember, ClassicGroupState
 from ..security.acls import Operation, ResourceType
 from .coordinator_checks import check_group
@@ -54,7 +55,9 @@ def _describe(context: RequestContext, body: Body, group_id: str) -> dict[str, o
         "protocol_data": group.protocol_name or "" if group.state is ClassicGroupState.STABLE else "",
         "members": [_member(group, member) for member in group.members.values()],
         "authorized_operations": (
-            context.authorized_operations(ResourceType.GROUP, group_id) if wants_operations else NOT_ASKED
+            context.authorized_operations(ResourceType.GROUP, group_id)
+            if wants_operations
+            else AUTHORIZED_OPERATIONS_OMITTED
         ),
     }
 

@@ -22,13 +22,13 @@ from uuid import UUID
 from ...common import Buffer
 from ...errors import KafkaError, OffsetOutOfRangeError
 from ...protocol.api import ApiKey
+from ...protocol.constants import FIRST_FETCH_WITH_TOPIC_IDS, READ_COMMITTED
 from ..context import RequestContext
 from ..coordination.fetch_sessions import FetchSession, SessionPartition, SessionRequest
 from ..security.acls import Operation
 from ..storage.topics import Partition
 from .leadership import (
     MISROUTED,
-    READ_COMMITTED,
     check_leader,
     current_leader,
     find_partition,
@@ -41,7 +41,6 @@ __all__ = ["handle"]
 
 WITHOUT_SESSION: Final = -1
 RACK_FROM_VERSION: Final = 11
-IDS_FROM_VERSION: Final = 13
 NO_REPLICA: Final = -1
 
 
@@ -61,7 +60,7 @@ def handle(context: RequestContext, body: Body) -> Answer:
         epoch=getattr(body, "session_epoch", WITHOUT_SESSION),
         partitions=_named(body),
         forgotten=_forgotten(body),
-        uses_topic_ids=context.api_version >= IDS_FROM_VERSION,
+        uses_topic_ids=context.api_version >= FIRST_FETCH_WITH_TOPIC_IDS,
     )
     session, places = context.state.fetch_sessions_of(context.node_id).begin(request, context.now)
     fetch = _Fetch(context, body, [_found(context, each) for each in places], session)

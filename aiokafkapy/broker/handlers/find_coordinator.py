@@ -12,16 +12,13 @@ from typing import Final
 
 from ...errors import CoordinatorNotAvailableError, InvalidRequestError, KafkaError
 from ...protocol.api import ApiKey
+from ...protocol.constants import GROUP_COORDINATOR, SHARE_COORDINATOR, TRANSACTION_COORDINATOR
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from .registry import Body, Response, entry_error, register
 
 __all__ = ["handle"]
 
-GROUP: Final = 0
-TRANSACTION: Final = 1
-SHARE: Final = 2
-"""Between brokers (KIP-932)."""
 BATCHED_FROM_VERSION: Final = 4
 
 
@@ -33,7 +30,9 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Re
 @register(ApiKey.FIND_COORDINATOR, versions=(0, 6), error=error_response)
 def handle(context: RequestContext, body: Body) -> Response:
     """Each key by itself."""
-    return _respond(context, [_find(context, key, getattr(body, "key_type", GROUP)) for key in _keys(context, body)])
+    return _respond(
+        context, [_find(context, key, getattr(body, "key_type", GROUP_COORDINATOR)) for key in _keys(context, body)]
+    )
 
 
 def _keys(context: RequestContext, body: Body) -> list[str]:
@@ -42,12 +41,12 @@ def _keys(context: RequestContext, body: Body) -> list[str]:
 
 def _find(context: RequestContext, key: str, key_type: int) -> dict[str, object]:
     try:
-        if key_type == SHARE:
+        if key_type == SHARE_COORDINATOR:
             context.check_right(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
         else:
-            resource_type = ResourceType.GROUP if key_type == GROUP else ResourceType.TRANSACTIONAL_ID
+            resource_type = ResourceType.GROUP if key_type == GROUP_COORDINATOR else ResourceType.TRANSACTIONAL_ID
             context.check_right(Operation.DESCRIBE, resource_type, key)
-        if key_type not in (GROUP, TRANSACTION):
+        if key_type not in (GROUP_COORDINATOR, TRANSACTION_COORDINATOR):
             raise InvalidRequestError("This broker coordinates groups and transactions only.")
     except KafkaError as error:
         return _failed(key, error)

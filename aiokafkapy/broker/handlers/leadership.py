@@ -25,7 +25,6 @@ from .registry import Body, Response
 
 __all__ = [
     "MISROUTED",
-    "READ_COMMITTED",
     "answer_each",
     "check_leader",
     "current_leader",
@@ -36,8 +35,6 @@ __all__ = [
 ]
 
 NO_EPOCH = -1
-READ_COMMITTED: Final = 1
-"""The isolation level of Fetch and ListOffsets that leaves out the records of open and aborted transactions."""
 MISROUTED: Final = (NotLeaderOrFollowerError, FencedLeaderEpochError)
 """Errors that come with the leader's address."""
 

@@ -17,12 +17,12 @@ from typing import Final
 from ...errors import InvalidRequestError, KafkaError, UnsupportedVersionError
 from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
-from ...protocol.constants import EARLIEST, LATEST, MAX_TIMESTAMP
+from ...protocol.constants import EARLIEST, LATEST, MAX_TIMESTAMP, READ_COMMITTED, READ_UNCOMMITTED
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.log import TimestampOffset
 from ..storage.topics import Partition
-from .leadership import READ_COMMITTED, answer_each, check_leader, find_partition, find_topic_by_name
+from .leadership import answer_each, check_leader, find_partition, find_topic_by_name
 from .registry import Body, Response, register
 
 __all__ = ["handle"]
@@ -56,7 +56,7 @@ def _answer(context: RequestContext, body: Body, name: str, requested: Struct, o
         partition = find_partition(find_topic_by_name(context, name), requested.partition_index)
         context.check_topic(name, partition.index)
         check_leader(context, partition, getattr(requested, "current_leader_epoch", -1))
-        is_committed = getattr(body, "isolation_level", 0) == READ_COMMITTED
+        is_committed = getattr(body, "isolation_level", READ_UNCOMMITTED) == READ_COMMITTED
         look_up = _look_up if is_special else _look_up_time
         timestamp_ms, offset, epoch = look_up(partition, requested.timestamp, is_committed=is_committed)
     except KafkaError as error:

@@ -22,8 +22,9 @@ from ...errors import (
 )
 from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
+from ...protocol.constants import AUTHORIZED_OPERATIONS_OMITTED
 from ...protocol.writer import encode_element
-from ..context import NOT_ASKED, RequestContext
+from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition, Topic, validate_topic_name
 from .registry import Body, Response, register
@@ -61,7 +62,7 @@ def handle(context: RequestContext, body: Body) -> Response:
 def cluster_operations(context: RequestContext, *, is_wanted: bool) -> int:
     """The operations that the client may do with the cluster: a bit field, 0 when it lacks the right to ask."""
     if not is_wanted:
-        return NOT_ASKED
+        return AUTHORIZED_OPERATIONS_OMITTED
     if not context.may(Operation.DESCRIBE, ResourceType.CLUSTER):
         return 0
     return context.authorized_operations(ResourceType.CLUSTER)
@@ -126,7 +127,9 @@ def _topic(context: RequestContext, body: Body, topic: Topic) -> dict[str, objec
     kept = topic.descriptions.get(version)
     if kept is not None and kept[0] is running:
         return kept[1]
-    encoded = encode_element(ApiKey.METADATA, version, "topics", _described(context, topic, NOT_ASKED))
+    encoded = encode_element(
+        ApiKey.METADATA, version, "topics", _described(context, topic, AUTHORIZED_OPERATIONS_OMITTED)
+    )
     topic.descriptions[version] = (running, encoded)
     return encoded
 

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from ...errors import KafkaError, TopicAuthorizationFailedError
-from ..context import NOT_ASKED, RequestContext
+from ...protocol.constants import AUTHORIZED_OPERATIONS_OMITTED
+from ..context import RequestContext
 from ..coordination.assignors import Assignment
 from ..coordination.consumer_group import ConsumerGroup
 from ..coordination.consumer_group_manager import HeartbeatResult
@@ -105,7 +106,9 @@ def described_group(
         "assignor_name": assignor,
         "members": [describe_member(member) for member in group.members.values()],
         "authorized_operations": (
-            context.authorized_operations(ResourceType.GROUP, group.group_id) if wants_operations else NOT_ASKED
+            context.authorized_operations(ResourceType.GROUP, group.group_id)
+            if wants_operations
+            else AUTHORIZED_OPERATIONS_OMITTED
         ),
     }
 

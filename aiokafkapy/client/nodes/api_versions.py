@@ -23,6 +23,11 @@ from ..._version import __version__
 from ...errors import MalformedFrameError, UnsupportedVersionError
 from ...protocol.api import ApiKey, client_versions
 from ...protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ...protocol.constants import (
+    FIRST_FETCH_WITH_TOPIC_IDS,
+    FIRST_METADATA_WITH_TOPIC_IDS,
+    FIRST_PRODUCE_WITH_TOPIC_IDS,
+)
 
 __all__ = [
     "ApiVersions",
@@ -36,8 +41,10 @@ __all__ = [
 # Our name in the brokers' metrics; KIP-511 allows letters, digits, dots and dashes.
 _SOFTWARE_NAME: Final = "aiokafkapy"
 
-_FIRST_METADATA_WITH_TOPIC_IDS: Final = 10
-_LAST_VERSIONS_WITH_TOPIC_NAMES: Final = {ApiKey.PRODUCE: 12, ApiKey.FETCH: 12}
+_LAST_VERSIONS_WITH_TOPIC_NAMES: Final = {
+    ApiKey.PRODUCE: FIRST_PRODUCE_WITH_TOPIC_IDS - 1,
+    ApiKey.FETCH: FIRST_FETCH_WITH_TOPIC_IDS - 1,
+}
 # KIP-219: before these versions the broker has already waited when it answers.
 _FIRST_THROTTLED_BY_CLIENT: Final[Mapping[int, int]] = {
     ApiKey.PRODUCE: 6,
@@ -215,7 +222,7 @@ def _shared_ranges(ranges: tuple[tuple[int, tuple[int, int]], ...]) -> Mapping[i
 
 
 def _without_false_offers(cut: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
-    if cut.get(ApiKey.METADATA, (0, 0))[1] < _FIRST_METADATA_WITH_TOPIC_IDS:
+    if cut.get(ApiKey.METADATA, (0, 0))[1] < FIRST_METADATA_WITH_TOPIC_IDS:
         for api_key, highest in _LAST_VERSIONS_WITH_TOPIC_NAMES.items():
             if api_key in cut:
                 low, high = cut[api_key]

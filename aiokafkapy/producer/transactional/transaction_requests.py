@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ...client.coordinators import GROUP, TRANSACTION, find_coordinator, offset_entry
+from ...client.coordinators import find_coordinator, offset_entry
 from ...client.network_client import NetworkClient
 from ...client.network_client_utils import await_ready, retry_until
 from ...client.tap.watch import ClientWatch
@@ -59,6 +59,7 @@ from ...errors import (
 )
 from ...observability import get_logger
 from ...protocol.api import INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT, ApiKey
+from ...protocol.constants import GROUP_COORDINATOR, TRANSACTION_COORDINATOR
 from ...protocol.messages import build_request, by_topic
 from ..identity.transaction import PreparedTxnState, Transaction
 from ..identity.transaction_manager import TransactionManager
@@ -181,7 +182,7 @@ class TransactionRequests:
         identity = self._manager.producer_id_and_epoch
 
         async def ask() -> PreparedTxnState | None:
-            node = await self._coordinator(TRANSACTION, self._transaction.transactional_id)
+            node = await self._coordinator(TRANSACTION_COORDINATOR, self._transaction.transactional_id)
             body = await self._send(
                 node,
                 ApiKey.INIT_PRODUCER_ID,
@@ -227,7 +228,7 @@ class TransactionRequests:
         identity = self._identity()
 
         async def ask() -> None:
-            node = await self._coordinator(TRANSACTION, self._transaction.transactional_id)
+            node = await self._coordinator(TRANSACTION_COORDINATOR, self._transaction.transactional_id)
             body = await self._send_counted(node, ApiKey.ADD_OFFSETS_TO_TXN, group_id=group_id, **identity)
             self._check(body.error_code)
 
@@ -242,7 +243,7 @@ class TransactionRequests:
         identity = self._identity()
 
         async def ask() -> None:
-            node = await self._coordinator(GROUP, group.group_id)
+            node = await self._coordinator(GROUP_COORDINATOR, group.group_id)
             body = await self._send_counted(
                 node,
                 ApiKey.TXN_OFFSET_COMMIT,
@@ -274,7 +275,7 @@ class TransactionRequests:
         identity = self._identity()  # a repeated request is about the same transaction
 
         async def ask() -> KafkaError | None:
-            node = await self._coordinator(TRANSACTION, transaction.transactional_id)
+            node = await self._coordinator(TRANSACTION_COORDINATOR, transaction.transactional_id)
             if committed and transaction.error is not None:
                 return transaction.error.fresh()  # not raised here, where it might be tried again
             was_in_doubt, transaction.is_commit_in_doubt = transaction.is_commit_in_doubt, committed
@@ -305,7 +306,7 @@ class TransactionRequests:
         """Return once the transaction that has just ended is complete, or when the coordinator cannot tell."""
         transactional_id = self._transaction.transactional_id
         for attempt in itertools.count(1):
-            node = self._nodes.get((TRANSACTION, transactional_id))
+            node = self._nodes.get((TRANSACTION_COORDINATOR, transactional_id))
             versions = None if node is None else self.client.nodes.node_api_versions(node.node_id)
             if node is None or versions is None or not versions.supports(ApiKey.DESCRIBE_TRANSACTIONS):
                 return
@@ -333,7 +334,7 @@ class TransactionRequests:
 
     async def _ask_to_add(self, partitions: Collection[TopicPartition], identity: Mapping[str, Any]) -> None:
         topics = by_topic((tp, tp.partition) for tp in sorted(partitions))
-        node = await self._coordinator(TRANSACTION, self._transaction.transactional_id)
+        node = await self._coordinator(TRANSACTION_COORDINATOR, self._transaction.transactional_id)
         body = await self._send_counted(
             node,
             ApiKey.ADD_PARTITIONS_TO_TXN,

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy.client.coordinators import GROUP, find_coordinator
+from aiokafkapy.client.coordinators import find_coordinator
 from aiokafkapy.common import Node
 from aiokafkapy.errors import CoordinatorNotAvailableError, NotCoordinatorError
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.constants import GROUP_COORDINATOR
 from tests.unit.client.fakes import ClientUnderTest, FakeCluster
 
 
@@ -30,7 +31,7 @@ async def test_a_coordinator_has_an_address(
     under_test = await make_client().started()
     for broker in cluster.brokers.values():
         broker.answering[ApiKey.FIND_COORDINATOR] = lambda request: request.respond(coordinators=coordinators)
-    asking = asyncio.ensure_future(find_coordinator(under_test.client, GROUP, "g"))
+    asking = asyncio.ensure_future(find_coordinator(under_test.client, GROUP_COORDINATOR, "g"))
     await under_test.loop.settle()
     if isinstance(found, Node):
         assert asking.result() == found
