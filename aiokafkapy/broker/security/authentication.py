@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from ...errors import ConfigurationError, UnacceptableCredentialError, UnsupportedSaslMechanismError
 from ...security.sasl.gssapi import GSSAPI
 from ...security.sasl.kerberos_names import LocalNameRules
-from ...security.sasl.plain import PlainCredentialStore
+from ...security.sasl.plain import PLAIN, PlainCredentialStore
 from ...security.sasl.scram_credential import (
     SCRAM_SHA_256,
     SCRAM_SHA_512,
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SCRAM_CODES", "Authentication", "ListenerAuthentication", "ScramChange"]
 
-PLAIN: Final = "PLAIN"
-OAUTHBEARER: Final = "OAUTHBEARER"
 SCRAM_CODES: Final[Mapping[int, str]] = {1: SCRAM_SHA_256, 2: SCRAM_SHA_512}
 """The code of a mechanism in the SCRAM APIs."""
 
@@ -108,6 +106,7 @@ class Authentication:
     # internals
 
     async def _mechanisms(self, endpoint: Endpoint) -> Mechanisms:
+        from ...security.sasl.oauthbearer import OAUTHBEARER
         from ...security.sasl.server import SERVER_MECHANISMS, server_mechanism
 
         found: Mechanisms = {}
@@ -117,7 +116,7 @@ class Authentication:
             elif name in self.scram:
                 self._hash_passwords(name)
                 found[name] = server_mechanism(name, self.scram[name])
-            elif name == OAUTHBEARER and name in SERVER_MECHANISMS:
+            elif name == OAUTHBEARER:
                 found[name] = await self._token_exchanges(endpoint.config)
             elif name == GSSAPI:
                 found[name] = server_mechanism(name, _kerberos_service(endpoint))
@@ -130,6 +129,7 @@ class Authentication:
 
     async def _token_exchanges(self, config: BrokerConfig) -> Callable[[], SaslServerExchange]:
         from ...security.sasl.json_web_tokens import TokenValidator
+        from ...security.sasl.oauthbearer import OAUTHBEARER
         from ...security.sasl.server import server_mechanism
         from ..token_keys import token_keys
 

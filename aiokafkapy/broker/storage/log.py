@@ -43,6 +43,7 @@ from ...record.batch import (
     iter_batches,
     set_append_time,
 )
+from ...record.layout import LENGTH_AT, MAGIC_AT
 from ..config import PRODUCER_ID_EXPIRATION_MS_DEFAULT
 from .leader_epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
 from .log_storage import LogStorage, SegmentScan
@@ -56,8 +57,6 @@ logger = get_logger()
 
 HIGH_WATERMARK: Final = -1
 """In place of an offset, in a DeleteRecords."""
-STAMP_SIZE: Final = 16
-"""Base offset, length and leader epoch: the bytes before the magic byte, which are outside of the CRC."""
 KEEP_FROM: Final = 64 * 1024
 """Bytes from which a batch is kept in two pieces; below, a view of its own would cost more than the copy."""
 MAX_LEADER_EPOCH: Final = 2**31 - 1
@@ -65,7 +64,6 @@ MAX_LEADER_EPOCH: Final = 2**31 - 1
 _PLACE: Final = Struct(">q15xi")  # base offset and last offset delta
 _BASE_OFFSET: Final = Struct(">q")
 _LENGTH: Final = Struct(">i")
-_LENGTH_AT: Final = 8
 
 
 class AppendInfo(NamedTuple):
@@ -554,7 +552,7 @@ def _length_problem(tail: memoryview) -> str | None:
     while True:
         size = len(data) if end < 0 else end
         candidate = bytearray(data[:size])
-        _LENGTH.pack_into(candidate, _LENGTH_AT, size - _LENGTH_AT - _LENGTH.size)
+        _LENGTH.pack_into(candidate, LENGTH_AT, size - LENGTH_AT - _LENGTH.size)
         try:
             RecordBatch(candidate).validate()
         except CorruptMessageError:
@@ -566,11 +564,14 @@ def _length_problem(tail: memoryview) -> str | None:
 
 
 def _stamped(batch: RecordBatch, base_offset: int, leader_epoch: int) -> Sequence[Buffer]:
-    """The batch with its place in the log; a large one that cannot change any more is not copied for it."""
+    """The batch with its place in the log; a large one that cannot change any more is not copied for it.
+
+    The bytes before the magic byte change: base offset, length and leader epoch, which are outside of the CRC.
+    """
     if batch.size >= KEEP_FROM and batch.buffer.readonly:
-        stamp = bytearray(batch.buffer[:STAMP_SIZE])
+        stamp = bytearray(batch.buffer[:MAGIC_AT])
         assign_offset(stamp, base_offset, leader_epoch)
-        return stamp, batch.buffer[STAMP_SIZE:]
+        return stamp, batch.buffer[MAGIC_AT:]
     data = bytearray(batch.buffer)
     assign_offset(data, base_offset, leader_epoch)
     return (data,)
