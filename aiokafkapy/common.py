@@ -23,10 +23,12 @@ from .errors import ConfigurationError, InvalidTopicError
 __all__ = [
     "DEFAULT_PORT",
     "HIDDEN",
+    "LAST_PORT",
     "MAX_PARTITION",
     "NO_LEADER",
     "NO_LEADER_EPOCH",
     "NO_TIMESTAMP",
+    "SHOWN_BITS",
     "Buffer",
     "ConsumedRecord",
     "ExponentialBackoff",
@@ -58,8 +60,11 @@ NO_TIMESTAMP: Final = -1
 NO_LEADER: Final = -1
 NO_LEADER_EPOCH: Final = -1
 DEFAULT_PORT: Final = 9092
+LAST_PORT: Final = 65_535
 HIDDEN: Final = "<hidden>"
 """The text shown in place of a secret."""
+SHOWN_BITS: Final = 128
+"""A number of more bits is not written out: Python refuses to format very long ones."""
 
 MAX_PARTITION: Final = 2**31 - 1
 _MAX_STRING: Final = 2**15 - 1
@@ -228,8 +233,8 @@ def parse_address(text: str) -> tuple[str, int]:
     if not is_name or (port_text and not (port_text.isascii() and port_text.isdigit())):
         raise ConfigurationError(problem)
     port = int(port_text) if port_text else DEFAULT_PORT
-    if not 0 < port < 65536:
-        raise ConfigurationError(f"bootstrap_servers: port {port} of {text!r} is not between 1 and 65535")
+    if not 0 < port <= LAST_PORT:
+        raise ConfigurationError(f"bootstrap_servers: port {port} of {text!r} is not between 1 and {LAST_PORT}")
     return host, port
 
 

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from ..common import LAST_PORT
 from ..errors import ConfigurationError
 from ..security.protocols import SECURITY_PROTOCOLS, has_sasl, has_tls
 from ..security.sasl.gssapi import GSSAPI, check_kerberos
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_LISTENER", "Endpoint", "Listener", "Listeners", "endpoints_of"]
 
 DEFAULT_LISTENER: Final = "PLAINTEXT"
-LAST_PORT: Final = 65_535
 
 # host:port with the protocol before it; an IPv6 address stands in brackets.
 _ADDRESS: Final = re.compile(
@@ -152,7 +152,9 @@ def endpoints_of(
             continue
         last = endpoint.port_of(nodes)
         if last > LAST_PORT:
-            raise ConfigurationError(f"port={endpoint.port}: the last of {nodes} nodes would have a port over 65535")
+            raise ConfigurationError(
+                f"port={endpoint.port}: the last of {nodes} nodes would have a port over {LAST_PORT}"
+            )
         for port in range(endpoint.port, last + 1):
             if port in taken:
                 raise ConfigurationError(

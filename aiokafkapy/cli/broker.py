@@ -46,6 +46,7 @@ __all__ = ["allow_connections", "broker"]
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 9092
 LAST_PORT: Final = 65_535
+"""As in ``common``, which imports too much for a command that must listen at once."""
 DESCRIPTORS: Final = 65_536
 """The descriptors to ask for: a process may have 1,024 by default, and each connection needs one."""
 _WITH_PASSWORD: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ..common import counted
+from ..common import LAST_PORT, counted
 from .options import DEFAULT_SERVERS, BootstrapServers, Certificate, ConfigEntries, Tls, given_tls
 from .properties import parse_config
 from .reporting import EXIT_OK, EXIT_USAGE, CommandError, say
@@ -27,7 +27,7 @@ MEBIBYTE: Final = 1 << 20
 
 File = Annotated[Path, typer.Argument(help="The file to write, such as bug.jsonl; one that is there is written anew.")]
 Port = Annotated[
-    int, typer.Option("--port", "-p", min=0, max=65_535, help="Port on this machine for the client; 0: a free one.")
+    int, typer.Option("--port", "-p", min=0, max=LAST_PORT, help="Port on this machine for the client; 0: a free one.")
 ]
 HashPayloads = Annotated[
     bool,

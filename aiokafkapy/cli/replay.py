@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ..common import counted
+from ..common import LAST_PORT, counted
 from .options import Certificate, Tls, given_tls
 from .properties import parse_pairs
 from .reporting import EXIT_FAILED, EXIT_OK, EXIT_USAGE, CommandError, say
@@ -26,7 +26,9 @@ DEFAULT_PORT: Final = 9092
 MOST_SHOWN: Final = 10
 
 File = Annotated[Path, typer.Argument(help="A file of `aiokafkapy record`.")]
-Port = Annotated[int, typer.Option("--port", "-p", min=0, max=65_535, help="Port of the first broker; 0: a free one.")]
+Port = Annotated[
+    int, typer.Option("--port", "-p", min=0, max=LAST_PORT, help="Port of the first broker; 0: a free one.")
+]
 Speed = Annotated[
     float, typer.Option("--speed", min=0.0, help="Speed-up of the answers against the recording; 0: no delays.")
 ]

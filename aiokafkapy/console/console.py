@@ -21,7 +21,7 @@ from urllib.parse import quote
 from ..admin.diagnosis import is_loopback
 from ..broker.server_tls import server_tls
 from ..cancellation import to_its_end
-from ..common import format_address
+from ..common import LAST_PORT, format_address
 from ..errors import ConfigurationError, IllegalStateError
 from ..observability import get_logger
 from .guard import SHORTEST_TOKEN, Guard, new_token
@@ -200,6 +200,6 @@ class Console:
 def _parsed(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isdigit() or int(port) > 65_535:
+    if not colon or not host or not port.isdigit() or int(port) > LAST_PORT:
         raise ConfigurationError(f"console address {address!r}: write HOST:PORT, such as 127.0.0.1:9080 (port 0: any)")
     return host, int(port)

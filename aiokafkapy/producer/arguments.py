@@ -24,7 +24,7 @@ from operator import index
 from typing import Any, Final
 
 from .. import common
-from ..common import Headers, check_topic_name, integer_of, milliseconds
+from ..common import SHOWN_BITS, Headers, check_topic_name, integer_of, milliseconds
 from ..errors import InvalidTopicError, KafkaError, SerializationError
 from ..observability import describe_error
 from ..record.builder import plain_headers, plain_number
@@ -49,8 +49,6 @@ MAX_TIMESTAMP: Final = 2**63 - 1
 """The largest that the protocol has room for."""
 MAX_MILLISECONDS: Final = 2**31 - 1
 """The largest duration, as of Java's ``delivery.timeout.ms``."""
-SHOWN_BITS: Final = 128
-"""A number of more bits is not written out, because Python refuses to format very long ones."""
 
 
 class EarlyTime(int):

@@ -20,7 +20,7 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ...common import format_address
+from ...common import LAST_PORT, format_address
 from ...errors import KafkaConnectionError
 from ...sockets import new_socket
 from ...worker_thread import run_in_thread
@@ -242,8 +242,8 @@ def _waits_for_others(loop: asyncio.AbstractEventLoop) -> bool:
 
 def _check_port(port: int) -> None:
     """A broker may advertise any number; the system's calls raise OverflowError for some, which is not an OSError."""
-    if not 0 < port < 65_536:
-        raise OSError(f"port {port} is not between 1 and 65535")
+    if not 0 < port <= LAST_PORT:
+        raise OSError(f"port {port} is not between 1 and {LAST_PORT}")
 
 
 def _numeric_address(host: str, port: int) -> Address | None:

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from ...broker.faults.armed_faults import error_code
 from ...client.tap.wire_tap import DEFAULT_MAX_BYTES
-from ...common import parse_addresses
+from ...common import LAST_PORT, parse_addresses
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ...security.handshake_errors import explain_failure
@@ -91,8 +91,8 @@ class FaultProxy:
     ) -> None:
         if max_bytes < 1:
             raise ValueError(f"max_bytes={max_bytes}: write 1 or more")
-        if not 0 <= port <= 65_535:
-            raise ValueError(f"port={port}: write 0 to 65535")
+        if not 0 <= port <= LAST_PORT:
+            raise ValueError(f"port={port}: write 0 to {LAST_PORT}")
         self._bootstrap = parse_addresses(bootstrap_servers)
         self._first_port = port
         self.client_tls = ServerTls(tls)

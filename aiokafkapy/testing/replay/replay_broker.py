@@ -26,6 +26,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Self, cast
 
+from ...common import LAST_PORT
 from ...errors import MalformedFrameError
 from ...protocol.framing import FrameDecoder
 from ..connections import MAX_FRAME, reset_connection
@@ -64,8 +65,8 @@ class ReplayBroker:
     ) -> None:
         if speed is not None and not (math.isfinite(speed) and speed > 0):
             raise ValueError(f"speed={speed}: write a number above 0, or None for no delays")
-        if not 0 <= port <= 65_535:
-            raise ValueError(f"port={port}: write 0 to 65535")
+        if not 0 <= port <= LAST_PORT:
+            raise ValueError(f"port={port}: write 0 to {LAST_PORT}")
         self.recording = recording if isinstance(recording, Recording) else Recording.read(recording)
         self.speed = speed
         self.on_mismatch: Callable[[ReplayMismatchError], object] | None = None
