@@ -94,10 +94,10 @@ def believe_that_nothing_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
 def swap_the_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     from aiokafkapy.broker.handlers import produce
 
-    append = produce._append
+    append: Any = produce._append
 
     def wrong(*arguments: Any) -> dict[str, Any]:
-        answer = append(*arguments)
+        answer: dict[str, Any] = append(*arguments)
         return answer | {"base_offset": answer["base_offset"] + 1}
 
     monkeypatch.setattr(produce, "_append", wrong)

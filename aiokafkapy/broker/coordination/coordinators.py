@@ -43,11 +43,11 @@ class Coordinators:
         if not running:
             return  # the first node that starts is the successor of all
         ring = sorted(all_nodes)
-        self._went_to |= {node_id: self._successor(place, ring, running) for place, node_id in enumerate(ring)}
+        self._went_to |= {node_id: self._successor(index, ring, running) for index, node_id in enumerate(ring)}
         self.moved = {key: node_id for key, node_id in self.moved.items() if node_id is None or node_id in running}
 
     # internals
 
-    def _successor(self, place: int, ring: list[int], running: Collection[int]) -> int:
-        present = self._went_to.get(ring[place], ring[place])
-        return next(node_id for node_id in (present, *ring[place:], *ring[:place]) if node_id in running)
+    def _successor(self, index: int, ring: list[int], running: Collection[int]) -> int:
+        present = self._went_to.get(ring[index], ring[index])
+        return next(node_id for node_id in (present, *ring[index:], *ring[:index]) if node_id in running)

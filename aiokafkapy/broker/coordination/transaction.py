@@ -14,7 +14,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import Any, Final, NamedTuple, Self
@@ -28,6 +28,7 @@ __all__ = [
     "NO_EPOCH",
     "NO_PRODUCER",
     "TRANSACTION_STATES",
+    "Addition",
     "ProducerIdAndEpoch",
     "TransactionMetadata",
     "TransactionState",
@@ -49,6 +50,17 @@ class ProducerIdAndEpoch(NamedTuple):
 
 
 NO_PRODUCER: Final = ProducerIdAndEpoch(-1, NO_EPOCH)
+
+
+class Addition(NamedTuple):
+    """The partitions, and the groups with their offsets, that a producer takes into its transaction."""
+
+    transactional_id: str
+    producer: ProducerIdAndEpoch
+    partitions: Collection[TopicPartition] = ()
+    groups: Collection[str] = ()
+    version: int = 1
+    """2 when the producer has not asked for it (KIP-890)."""
 
 
 class TransactionState(Enum):
@@ -151,18 +163,16 @@ class TransactionMetadata:
         """A copy that can be changed by itself."""
         return replace(self, partitions=set(self.partitions), groups=set(self.groups))
 
-    def add(
-        self, partitions: Iterable[TopicPartition], groups: Iterable[str], version: int, now: float, now_ms: int
-    ) -> None:
+    def add(self, addition: Addition, now: float, now_ms: int) -> None:
         """Take partitions and groups into the transaction, which begins with the first."""
         if self.state is not _S.ONGOING:
             self.started_ms = now_ms
             self.open_epoch = self.producer_epoch
             self.watch(now)
-        self.version = version
+        self.version = addition.version
         self.move(_S.ONGOING)
-        self.partitions.update(partitions)
-        self.groups.update(groups)
+        self.partitions.update(addition.partitions)
+        self.groups.update(addition.groups)
 
     def watch(self, now: float) -> None:
         """Start the time of the open transaction; a transaction of two-phase commit has no time-out."""

@@ -17,7 +17,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -40,6 +40,7 @@ from .transaction import (
     NEVER_MS,
     NO_EPOCH,
     NO_PRODUCER,
+    Addition,
     ProducerIdAndEpoch,
     TransactionMetadata,
     TransactionState,
@@ -172,34 +173,22 @@ class TransactionCoordinator:
         self._keep(changed)
         return TakenId(changed.producer)
 
-    def add_partitions(
-        self,
-        transactional_id: str,
-        producer: ProducerIdAndEpoch,
-        partitions: Collection[TopicPartition],
-        now: float,
-        now_ms: int,
-        *,
-        groups: Collection[str] = (),
-        version: int = 1,
-    ) -> None:
+    def add(self, addition: Addition, now: float, now_ms: int) -> None:
         """Take partitions, or the offsets of groups, into the transaction, which begins with the first.
-
-        ``version`` is 2 when the producer has not asked for it (KIP-890).
 
         Raises InvalidRequestError, InvalidProducerIdMappingError, ProducerFencedError, ConcurrentTransactionsError,
         KafkaStorageError.
         """
-        transaction = self._of_producer(transactional_id, producer)
+        transaction = self._of_producer(addition.transactional_id, addition.producer)
         self._check_ended(transaction)
         if (
             transaction.state is TransactionState.ONGOING
-            and transaction.partitions.issuperset(partitions)
-            and transaction.groups.issuperset(groups)
+            and transaction.partitions.issuperset(addition.partitions)
+            and transaction.groups.issuperset(addition.groups)
         ):
             return
         changed = transaction.copy()
-        changed.add(partitions, groups, version, now, now_ms)
+        changed.add(addition, now, now_ms)
         self._keep(changed)
         if changed.deadline is not None:
             self.on_deadline(changed.deadline)
@@ -214,7 +203,7 @@ class TransactionCoordinator:
     ) -> None:
         """Raise unless the partition, or the group, is in the producer's open transaction (KIP-890).
 
-        As ``add_partitions``, and TransactionAbortableError.
+        As ``add``, and TransactionAbortableError.
         """
         transaction = self._of_producer(transactional_id, producer)
         self._check_ended(transaction)

@@ -14,7 +14,7 @@ from typing import Final
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..coordination.transaction import ProducerIdAndEpoch
+from ..coordination.transaction import Addition, ProducerIdAndEpoch
 from ..security.acls import Operation, ResourceType
 from .coordinator_checks import check_transactional_id, fencing_code
 from .registry import Body, Response, register
@@ -36,7 +36,6 @@ def handle(context: RequestContext, body: Body) -> Response:
     context.check_right(Operation.READ, ResourceType.GROUP, body.group_id)
     state = context.state
     producer = ProducerIdAndEpoch(body.producer_id, body.producer_epoch)
-    state.transactions.add_partitions(
-        body.transactional_id, producer, (), context.now, state.timestamp_ms(), groups=(body.group_id,)
-    )
+    addition = Addition(body.transactional_id, producer, groups=(body.group_id,))
+    state.transactions.add(addition, context.now, state.timestamp_ms())
     return context.respond(error_code=0)

@@ -17,7 +17,7 @@ from ...errors import KafkaError, OperationNotAttemptedError
 from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
 from ..context import RequestContext
-from ..coordination.transaction import ProducerIdAndEpoch
+from ..coordination.transaction import Addition, ProducerIdAndEpoch
 from ..security.acls import Operation, ResourceType
 from .coordinator_checks import check_transactional_id, fencing_code
 from .leadership import find_partition, find_topic, find_topic_by_name
@@ -37,7 +37,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Re
     if context.api_version >= BATCHED_FROM_VERSION:
         return context.respond(error_code=code, results_by_transaction=[])
     topics = body.v3_and_below_topics
-    return context.respond(results_by_topic_v3_and_below=_results(topics, dict.fromkeys(_places(topics), code)))
+    return context.respond(results_by_topic_v3_and_below=_results(topics, dict.fromkeys(_partitions(topics), code)))
 
 
 @register(ApiKey.ADD_PARTITIONS_TO_TXN, versions=(0, 5), error=error_response)
@@ -68,14 +68,14 @@ def _answer(context: RequestContext, requested: Struct) -> Codes:
             return _add(context, requested.transactional_id, producer, requested.topics)
         check_transactional_id(context, Operation.WRITE, requested.transactional_id)
     except KafkaError as error:
-        return dict.fromkeys(_places(requested.topics), fencing_code(context, error, FENCED_FROM_VERSION))
+        return dict.fromkeys(_partitions(requested.topics), fencing_code(context, error, FENCED_FROM_VERSION))
     codes = {}
-    for place in _places(requested.topics):
+    for partition in _partitions(requested.topics):
         try:
-            context.state.transactions.verify(requested.transactional_id, producer, place)
-            codes[place] = 0
+            context.state.transactions.verify(requested.transactional_id, producer, partition)
+            codes[partition] = 0
         except KafkaError as error:
-            codes[place] = fencing_code(context, error, FENCED_FROM_VERSION)
+            codes[partition] = fencing_code(context, error, FENCED_FROM_VERSION)
     return codes
 
 
@@ -83,32 +83,33 @@ def _add(
     context: RequestContext, transactional_id: str, producer: ProducerIdAndEpoch, topics: Iterable[Struct]
 ) -> Codes:
     check_transactional_id(context, Operation.WRITE, transactional_id)
-    places = _places(topics)
-    refused = {place: code for place in places if (code := _refusal(context, place))}
+    partitions = _partitions(topics)
+    refused = {partition: code for partition in partitions if (code := _refusal(context, partition))}
     if refused:
-        return dict.fromkeys(places, OperationNotAttemptedError.code or -1) | refused
+        return dict.fromkeys(partitions, OperationNotAttemptedError.code or -1) | refused
     state = context.state
-    state.transactions.add_partitions(transactional_id, producer, places, context.now, state.timestamp_ms())
-    return dict.fromkeys(places, 0)
+    addition = Addition(transactional_id, producer, partitions)
+    state.transactions.add(addition, context.now, state.timestamp_ms())
+    return dict.fromkeys(partitions, 0)
 
 
-def _refusal(context: RequestContext, place: TopicPartition) -> int:
+def _refusal(context: RequestContext, partition: TopicPartition) -> int:
     try:
         # The brokers' requests come after the right to write was checked.
         is_batched = context.api_version >= BATCHED_FROM_VERSION
         topic = (
-            find_topic_by_name(context, place.topic)
+            find_topic_by_name(context, partition.topic)
             if is_batched
-            else find_topic(context, Operation.WRITE, place.topic)
+            else find_topic(context, Operation.WRITE, partition.topic)
         )
-        find_partition(topic, place.partition)
-        context.check_topic(place.topic, place.partition)
+        find_partition(topic, partition.partition)
+        context.check_topic(partition.topic, partition.partition)
     except KafkaError as error:
         return error.code or -1
     return 0
 
 
-def _places(topics: Iterable[Struct]) -> list[TopicPartition]:
+def _partitions(topics: Iterable[Struct]) -> list[TopicPartition]:
     return [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
 
 

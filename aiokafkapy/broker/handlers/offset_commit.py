@@ -57,18 +57,18 @@ def offsets_of(
     codes: dict[TopicPartition, int] = {}
     for topic in body.topics:
         for each in topic.partitions:
-            place = TopicPartition(topic.name, each.partition_index)
+            partition = TopicPartition(topic.name, each.partition_index)
             try:
-                offsets[place] = _committed(context, place, each)
+                offsets[partition] = _committed(context, partition, each)
             except KafkaError as error:
-                codes[place] = error.code or -1
+                codes[partition] = error.code or -1
     return offsets, codes
 
 
-def _committed(context: RequestContext, place: TopicPartition, requested: Struct) -> CommittedOffset:
-    topic = find_topic(context, Operation.READ, place.topic)
-    find_partition(topic, place.partition)
-    context.check_topic(place.topic, place.partition)
+def _committed(context: RequestContext, partition: TopicPartition, requested: Struct) -> CommittedOffset:
+    topic = find_topic(context, Operation.READ, partition.topic)
+    find_partition(topic, partition.partition)
+    context.check_topic(partition.topic, partition.partition)
     metadata = requested.committed_metadata or ""
     if len(metadata.encode()) > context.state.config.offset_metadata_max_bytes:
         raise OffsetMetadataTooLargeError

@@ -13,7 +13,7 @@ notes: with acks=0 nothing is answered, and an error closes the connection, whic
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from ...common import Buffer, TopicPartition
 from ...errors import (
@@ -35,7 +35,7 @@ from ...protocol.codec import Struct
 from ...record.batch import RecordBatch
 from ...record.compression import Compression
 from ..context import RequestContext
-from ..coordination.transaction import ProducerIdAndEpoch
+from ..coordination.transaction import Addition, ProducerIdAndEpoch
 from ..emulation import Emulation, UnknownProducer
 from ..security.acls import Operation, ResourceType
 from ..storage.log_validator import the_batch
@@ -116,7 +116,7 @@ def _check_appendable(context: RequestContext, body: Body, partition: Partition)
 
 def _append(
     context: RequestContext, partition: Partition, records: Buffer | None, transactional_id: str | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     batch = the_batch(records or b"")
     if batch.is_transactional:
         _check_transaction(context, partition, batch, transactional_id)
@@ -164,15 +164,14 @@ def _check_transaction(
     """Raise unless the partition is in the producer's open transaction, or comes into it now."""
     if transactional_id is None:
         raise TransactionalIdAuthorizationFailedError
-    state, place = context.state, TopicPartition(partition.topic_name, partition.index)
+    state, topic_partition = context.state, TopicPartition(partition.topic_name, partition.index)
     producer = ProducerIdAndEpoch(batch.producer_id, batch.producer_epoch)
     with as_a_partition_leader(context, ABORTABLE_FROM_VERSION):
         if context.api_version >= ADDS_PARTITION_FROM_VERSION:
-            state.transactions.add_partitions(
-                transactional_id, producer, (place,), context.now, state.timestamp_ms(), version=2
-            )
+            addition = Addition(transactional_id, producer, (topic_partition,), version=2)
+            state.transactions.add(addition, context.now, state.timestamp_ms())
         elif state.emulation is None or state.emulation.verifies_transactions:
-            state.transactions.verify(transactional_id, producer, place)
+            state.transactions.verify(transactional_id, producer, topic_partition)
 
 
 def _failed(context: RequestContext, index: int, error: KafkaError) -> dict[str, object]:

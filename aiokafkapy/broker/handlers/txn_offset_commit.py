@@ -14,7 +14,7 @@ from typing import Final
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.classic_group import MemberIdentity
-from ..coordination.transaction import ProducerIdAndEpoch
+from ..coordination.transaction import Addition, ProducerIdAndEpoch
 from ..security.acls import Operation, ResourceType
 from .coordinator_checks import as_a_partition_leader, check_group
 from .offset_commit import error_response, offsets_of, respond
@@ -48,14 +48,7 @@ def _join_transaction(context: RequestContext, body: Body) -> None:
     state, producer = context.state, ProducerIdAndEpoch(body.producer_id, body.producer_epoch)
     with as_a_partition_leader(context, ABORTABLE_FROM_VERSION):
         if context.api_version >= ADDS_FROM_VERSION:
-            state.transactions.add_partitions(
-                body.transactional_id,
-                producer,
-                (),
-                context.now,
-                state.timestamp_ms(),
-                groups=(body.group_id,),
-                version=2,
-            )
+            addition = Addition(body.transactional_id, producer, groups=(body.group_id,), version=2)
+            state.transactions.add(addition, context.now, state.timestamp_ms())
         else:
             state.transactions.verify(body.transactional_id, producer, group=body.group_id)

@@ -10,6 +10,7 @@ import pytest
 from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.coordination.transaction import (
     LAST_EPOCH,
+    Addition,
     ProducerIdAndEpoch,
     TransactionMetadata,
     TransactionState,
@@ -66,7 +67,7 @@ class Cluster:
         return self.coordinator.init_producer_id("tx", 60_000, expected).producer
 
     def add(self, producer: ProducerIdAndEpoch, *partitions: TopicPartition, version: int = 1, **options: Any) -> None:
-        self.coordinator.add_partitions("tx", producer, partitions, self.now, 0, version=version, **options)
+        self.coordinator.add(Addition("tx", producer, partitions, version=version, **options), self.now, 0)
 
     def end(self, producer: ProducerIdAndEpoch, *, is_commit: bool = True, version: int = 1) -> ProducerIdAndEpoch:
         return self.coordinator.end("tx", producer, is_commit=is_commit, version=version)

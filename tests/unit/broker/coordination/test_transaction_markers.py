@@ -8,7 +8,7 @@ import pytest
 
 from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.coordination.group_offsets import CommittedOffset, OffsetStore
-from aiokafkapy.broker.coordination.transaction import ProducerIdAndEpoch, TransactionState
+from aiokafkapy.broker.coordination.transaction import Addition, ProducerIdAndEpoch, TransactionState
 from aiokafkapy.broker.coordination.transaction_coordinator import TransactionCoordinator
 from aiokafkapy.broker.coordination.transaction_markers import TransactionMarkers
 from aiokafkapy.broker.features import Features
@@ -34,7 +34,7 @@ class Cluster:
         self.told: list[Partition] = []
         self.coordinator = self.open()
         self.coordinator.init_producer_id("tx", 60_000)
-        self.coordinator.add_partitions("tx", PRODUCER, [A, B], 0.0, 0, groups=["g"])
+        self.coordinator.add(Addition("tx", PRODUCER, [A, B], ["g"]), 0.0, 0)
         for partition in self.partitions:
             partition.log.append(make_batch(producer=(*PRODUCER, 0), is_transactional=True), 0, 0)
         self.offsets.add_pending("g", 0, {A: CommittedOffset(7)})
@@ -78,7 +78,7 @@ def test_a_partition_without_a_leader_holds_up_no_other_and_none_gets_two_marker
     assert not cluster.offsets.has_pending("g")
     assert cluster.state() is TransactionState.PREPARE_COMMIT
     with pytest.raises(ConcurrentTransactionsError):
-        cluster.coordinator.add_partitions("tx", PRODUCER, [A], 0.0, 0)
+        cluster.coordinator.add(Addition("tx", PRODUCER, [A]), 0.0, 0)
     if restarts:
         cluster.open()
     left = cluster.coordinator.get("tx")
