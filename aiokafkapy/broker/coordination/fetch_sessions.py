@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from ...errors import FetchSessionIdNotFoundError, FetchSessionTopicIdError, InvalidFetchSessionEpochError
 
-__all__ = ["FetchPlace", "FetchSession", "FetchSessions", "SessionPartition", "SessionRequest"]
+__all__ = ["FetchSession", "FetchSessions", "NamedPartition", "SessionPartition", "SessionRequest"]
 
 OPENS: Final = 0
 ENDS: Final = -1
@@ -31,8 +31,13 @@ LAST_EPOCH: Final = 2**31 - 1
 MIN_EVICTION: Final = 120.0
 """Seconds; Kafka's min.incremental.fetch.session.eviction.ms."""
 
-FetchPlace = tuple[str | None, UUID | None, int]
-"""A partition as requests name it: by the topic's name, or from version 13 on by its id."""
+
+class NamedPartition(NamedTuple):
+    """A partition as requests name it: by the topic's name, or from version 13 on by its id."""
+
+    topic: str | None
+    topic_id: UUID | None
+    partition: int
 
 
 @dataclass(slots=True)
@@ -49,9 +54,9 @@ class SessionPartition:
     log_start_offset: int = -1
 
     @property
-    def place(self) -> FetchPlace:
-        """The partition as requests name it."""
-        return self.name, self.topic_id, self.index
+    def key(self) -> NamedPartition:
+        """The partition as requests name it: its key in a session."""
+        return NamedPartition(self.name, self.topic_id, self.index)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,7 +66,7 @@ class SessionRequest:
     session_id: int
     epoch: int
     partitions: Iterable[SessionPartition]
-    forgotten: Iterable[FetchPlace]
+    forgotten: Iterable[NamedPartition]
     uses_topic_ids: bool
 
 
@@ -73,7 +78,7 @@ class FetchSession:
     uses_topic_ids: bool
     epoch: int
     last_used: float
-    partitions: dict[FetchPlace, SessionPartition] = field(default_factory=dict)
+    partitions: dict[NamedPartition, SessionPartition] = field(default_factory=dict)
 
     def is_news(
         self, partition: SessionPartition, *, error_code: int, size: int, high_watermark: int, log_start_offset: int
@@ -84,8 +89,8 @@ class FetchSession:
             return True
         told = (partition.high_watermark, partition.log_start_offset)
         partition.high_watermark, partition.log_start_offset = high_watermark, log_start_offset
-        if size and partition.place in self.partitions:
-            self.partitions[partition.place] = self.partitions.pop(partition.place)
+        if size and (known := self.partitions.pop(partition.key, None)) is not None:
+            self.partitions[partition.key] = known
         return size > 0 or told != (high_watermark, log_start_offset)
 
 
@@ -120,14 +125,14 @@ class FetchSessions:
         if session.uses_topic_ids != request.uses_topic_ids:
             raise FetchSessionTopicIdError
         for partition in request.partitions:
-            known = session.partitions.get(partition.place)
+            known = session.partitions.get(partition.key)
             if known is None:
-                session.partitions[partition.place] = partition
+                session.partitions[partition.key] = partition
             else:
                 known.offset, known.max_bytes = partition.offset, partition.max_bytes
                 known.leader_epoch = partition.leader_epoch
-        for place in request.forgotten:
-            session.partitions.pop(place, None)
+        for forgotten in request.forgotten:
+            session.partitions.pop(forgotten, None)
         session.epoch = _next_epoch(epoch)
         session.last_used = now
         self._sessions[session_id] = self._sessions.pop(session_id)
@@ -145,7 +150,7 @@ class FetchSessions:
         while session_id in self._sessions:
             session_id = self._new_number()
         session = FetchSession(session_id, uses_topic_ids, _next_epoch(OPENS), now)
-        session.partitions = {partition.place: partition for partition in partitions}
+        session.partitions = {partition.key: partition for partition in partitions}
         self._sessions[session_id] = session
         return session
 

@@ -32,11 +32,11 @@ __all__ = [
     "RECORD_STATES",
     "AcknowledgeType",
     "AcknowledgementBatch",
+    "AcquireRequest",
     "AcquiredRecords",
     "RecordState",
     "SharePartition",
     "StateBatch",
-    "AcquireRequest",
 ]
 
 T = TypeVar("T")

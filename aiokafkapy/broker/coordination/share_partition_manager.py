@@ -6,8 +6,8 @@ It knows no request, and members by name only. Kafka's counterparts are ``ShareP
 
 Rules:
 
-- a partition is in use from the first fetch on, until its leader changes, or the connection ends that had the last
-  session of its group there; then only the journal's entry is left, and no lock;
+- a partition is in use from the first fetch on, until its leader changes, or until the last session of its group at
+  the leader's node ends with its connection; then only the journal's entry is left, and no lock;
 - a session that ends at a node gives back the records that its member took there, but none from a later leader;
 - a change is in the journal before the call that made it returns, except for acquisitions: those last as long as their
   locks, and no longer than this process;
@@ -36,7 +36,7 @@ from .assignors import TopicIdPartition
 from .group_configs import GroupConfigs
 from .share_partition import AcknowledgementBatch, AcquiredRecords, AcquireRequest, SharePartition, StateBatch
 
-__all__ = ["NO_OFFSET", "SharePartitionManager", "ShareState"]
+__all__ = ["NO_OFFSET", "GroupPartition", "SharePartitionManager", "ShareState"]
 
 logger = get_logger()
 
@@ -64,8 +64,11 @@ class _InUse(NamedTuple):
         return self.partition.is_deleted or self.leader_epoch != self.partition.leader_epoch
 
 
-Place = tuple[str, TopicIdPartition]
-"""A group and a partition; also the key in the purgatory of requests that wait for its records."""
+class GroupPartition(NamedTuple):
+    """A group's view of a partition; also the key in the purgatory of requests that wait for its records."""
+
+    group_id: str
+    partition: TopicIdPartition
 
 
 class SharePartitionManager:
@@ -83,16 +86,16 @@ class SharePartitionManager:
     ) -> None:
         """Reads the file. Raises DamagedFileError, and OSError when the file cannot be read.
 
-        ``on_available``, to be set, is called with the place of each record that came back.
+        ``on_available``, to be set, is called with the partition of each record that came back.
         """
         self._config = config
         self._topics = topics
         self._configs = configs
         self._scheduler = scheduler
         self._clock = clock
-        self.on_available: Callable[[Place], object] = _ignored
+        self.on_available: Callable[[GroupPartition], object] = _ignored
         self._groups: dict[str, dict[TopicIdPartition, ShareState]] = {}
-        self._in_use: dict[Place, _InUse] = {}
+        self._in_use: dict[GroupPartition, _InUse] = {}
         self._timer: TimerHandle | None = None
         self._due_ms = math.inf
         path = None if data_dir is None else Path(data_dir) / "share-groups.jsonl"
@@ -115,16 +118,16 @@ class SharePartitionManager:
         known = self._groups[group_id]
         for topic_id, count in (partition_counts or {}).items():
             for index in range(count):
-                place = TopicIdPartition(topic_id, index)
-                if place not in known:
-                    self._write(group_id, place, ShareState())
+                partition = TopicIdPartition(topic_id, index)
+                if partition not in known:
+                    self._write(GroupPartition(group_id, partition), ShareState())
 
     def delete(self, group_id: str) -> None:
         """Forget a group. Raises KafkaStorageError."""
         if group_id in self._groups:
             self._journal.append({"group": group_id, "exists": False})
             del self._groups[group_id]
-            self._drop(lambda place, _: place[0] == group_id)
+            self._drop(lambda key, _: key.group_id == group_id)
             self._rewrite_if_stale()
 
     # offsets
@@ -132,23 +135,25 @@ class SharePartitionManager:
     def offsets(self, group_id: str) -> dict[TopicIdPartition, ShareState]:
         """A group's partitions of existing topics, with their start offsets."""
         known = self._groups.get(group_id, {})
-        return {place: state for place, state in known.items() if self._topics.by_id(place.topic_id) is not None}
+        return {each: state for each, state in known.items() if self._topics.by_id(each.topic_id) is not None}
 
     def begin_at(self, group_id: str, starts: Mapping[TopicIdPartition, int]) -> None:
         """Have a group start again at these offsets; the group must be empty. Raises KafkaStorageError."""
         self.add(group_id)
-        for place, offset in starts.items():
-            self._write(group_id, place, ShareState(offset))
-            self._in_use.pop((group_id, place), None)
+        for partition, offset in starts.items():
+            key = GroupPartition(group_id, partition)
+            self._write(key, ShareState(offset))
+            self._in_use.pop(key, None)
 
     def forget(self, group_id: str, topic_id: UUID) -> bool:
         """Forget a topic of a group; returns whether there was anything. Raises KafkaStorageError."""
         known = self._groups.get(group_id, {})
-        gone = [place for place in known if place.topic_id == topic_id]
-        for place in gone:
-            self._journal.append(_document(group_id, place, None))
-            del known[place]
-            self._in_use.pop((group_id, place), None)
+        gone = [partition for partition in known if partition.topic_id == topic_id]
+        for partition in gone:
+            key = GroupPartition(group_id, partition)
+            self._journal.append(_document(key, None))
+            del known[partition]
+            self._in_use.pop(key, None)
         self._rewrite_if_stale()
         return bool(gone)
 
@@ -156,10 +161,10 @@ class SharePartitionManager:
 
     def get(self, group_id: str, partition: Partition) -> SharePartition:
         """A partition, which is in use from now on."""
-        place = group_id, TopicIdPartition(partition.topic.topic_id, partition.index)
-        found = self._found(place)
+        key = GroupPartition(group_id, TopicIdPartition(partition.topic.topic_id, partition.index))
+        found = self._found(key)
         if found is None:
-            found = self._in_use[place] = self._opened(place, partition)
+            found = self._in_use[key] = self._opened(key, partition)
         found.share.start_at(partition.log.start_offset)
         return found.share
 
@@ -172,41 +177,43 @@ class SharePartitionManager:
         return acquired
 
     def acknowledge(
-        self, group_id: str, place: TopicIdPartition, member_id: str, batches: Iterable[AcknowledgementBatch]
+        self, group_id: str, partition: TopicIdPartition, member_id: str, batches: Iterable[AcknowledgementBatch]
     ) -> None:
         """See ``SharePartition.acknowledge``.
 
         UnknownTopicOrPartitionError when the partition is not in use. Raises KafkaStorageError; then the records are to
         be obtained again.
         """
-        found = self._found((group_id, place))
+        key = GroupPartition(group_id, partition)
+        found = self._found(key)
         if found is None:
             raise UnknownTopicOrPartitionError
         found.share.acknowledge(member_id, batches)
-        self._save((group_id, place), found.share)
-        self.on_available((group_id, place))
+        self._save(key, found.share)
+        self.on_available(key)
 
     def release(self, group_id: str, member_id: str, partitions: Iterable[TopicIdPartition], node_id: int) -> None:
         """Take back the records of a member whose session at a node has ended."""
-        for each in partitions:
-            found = self._found((group_id, each))
+        for partition in partitions:
+            key = GroupPartition(group_id, partition)
+            found = self._found(key)
             if found is not None and found.partition.leader == node_id and found.share.release(member_id):
-                self._save_quietly((group_id, each), found.share)
-                self.on_available((group_id, each))
+                self._save_quietly(key, found.share)
+                self.on_available(key)
 
     def out_of_use(self, group_id: str, node_id: int) -> None:
         """A group has no member at a node any more."""
-        self._drop(lambda place, found: place[0] == group_id and found.partition.leader == node_id)
+        self._drop(lambda key, found: key.group_id == group_id and found.partition.leader == node_id)
 
     def expire(self) -> None:
         """Take back the records whose locks have run out."""
         now_ms = self._clock()
         self._drop(lambda _, found: found.is_over)
-        for place, found in tuple(self._in_use.items()):
+        for key, found in tuple(self._in_use.items()):
             if found.share.next_deadline_ms <= now_ms:
                 found.share.expire(now_ms)
-                self._save_quietly(place, found.share)
-                self.on_available(place)
+                self._save_quietly(key, found.share)
+                self.on_available(key)
         self._due_ms = math.inf
         self._arm(min((found.share.next_deadline_ms for found in self._in_use.values()), default=math.inf))
 
@@ -220,16 +227,15 @@ class SharePartitionManager:
 
     # internals: in use
 
-    def _found(self, place: Place) -> _InUse | None:
-        found = self._in_use.get(place)
+    def _found(self, key: GroupPartition) -> _InUse | None:
+        found = self._in_use.get(key)
         return None if found is None or found.is_over else found
 
-    def _opened(self, place: Place, partition: Partition) -> _InUse:
-        group_id, each = place
-        saved = self._groups.get(group_id, {}).get(each, ShareState())
+    def _opened(self, key: GroupPartition, partition: Partition) -> _InUse:
+        saved = self._groups.get(key.group_id, {}).get(key.partition, ShareState())
         start = saved.start_offset
         if start == NO_OFFSET:
-            start = self._configs.share_start_offset(group_id, partition.log, self._clock())
+            start = self._configs.share_start_offset(key.group_id, partition.log, self._clock())
         share = SharePartition(
             start,
             saved.batches,
@@ -238,9 +244,9 @@ class SharePartitionManager:
         )
         return _InUse(partition, partition.leader_epoch, share)
 
-    def _drop(self, is_to_go: Callable[[Place, _InUse], bool]) -> None:
-        for place in [place for place, found in self._in_use.items() if is_to_go(place, found)]:
-            del self._in_use[place]
+    def _drop(self, is_to_go: Callable[[GroupPartition, _InUse], bool]) -> None:
+        for key in [key for key, found in self._in_use.items() if is_to_go(key, found)]:
+            del self._in_use[key]
 
     def _arm(self, deadline_ms: float) -> None:
         """Have ``expire`` called at this time; if the locks are gone by then, that call finds nothing."""
@@ -254,39 +260,40 @@ class SharePartitionManager:
 
     # internals: the journal
 
-    def _save(self, place: Place, share: SharePartition) -> None:
-        group_id, each = place
+    def _save(self, key: GroupPartition, share: SharePartition) -> None:
         state = ShareState(share.start_offset, tuple(share.snapshot()))
-        if group_id not in self._groups or self._groups[group_id].get(each) == state:
+        if key.group_id not in self._groups or self._groups[key.group_id].get(key.partition) == state:
             return
         try:
-            self._write(group_id, each, state)
+            self._write(key, state)
         except KafkaStorageError:
-            self._in_use.pop(place, None)  # opened again as last written
+            self._in_use.pop(key, None)  # opened again as last written
             raise
 
-    def _save_quietly(self, place: Place, share: SharePartition) -> None:
+    def _save_quietly(self, key: GroupPartition, share: SharePartition) -> None:
         """Save a change that no request asked for: a failure is logged, as nobody can be told."""
         try:
-            self._save(place, share)
+            self._save(key, share)
         except KafkaStorageError as error:
-            logger.warning("broker.share_state_unsaved", group=place[0], partition=place[1].partition, error=str(error))
+            logger.warning(
+                "broker.share_state_unsaved", group=key.group_id, partition=key.partition.partition, error=str(error)
+            )
 
-    def _write(self, group_id: str, place: TopicIdPartition, state: ShareState) -> None:
-        self._journal.append(_document(group_id, place, state))
-        self._groups[group_id][place] = state
+    def _write(self, key: GroupPartition, state: ShareState) -> None:
+        self._journal.append(_document(key, state))
+        self._groups[key.group_id][key.partition] = state
         self._rewrite_if_stale()
 
     def _rewrite_if_stale(self) -> None:
         """Called after a change is in memory: a new file has the content of memory only."""
-        things = sum(1 + len(places) for places in self._groups.values())
+        things = sum(1 + len(states) for states in self._groups.values())
         self._journal.rewrite_if_stale(things, self._documents)
 
     def _documents(self) -> Iterator[_Document]:
         for group_id in self._groups:
             yield {"group": group_id, "exists": True}
-            for place, state in self.offsets(group_id).items():
-                yield _document(group_id, place, state)
+            for partition, state in self.offsets(group_id).items():
+                yield _document(GroupPartition(group_id, partition), state)
 
     def _apply(self, document: _Document) -> None:
         group_id = document["group"]
@@ -295,11 +302,11 @@ class SharePartitionManager:
             if document["exists"]:
                 self._groups[group_id] = {}
             return
-        place = TopicIdPartition(UUID(document["topic"]), document["partition"])
-        self._groups.setdefault(group_id, {}).pop(place, None)
+        partition = TopicIdPartition(UUID(document["topic"]), document["partition"])
+        self._groups.setdefault(group_id, {}).pop(partition, None)
         if document["start"] is not None:
             batches = tuple(StateBatch(*batch) for batch in document["batches"])
-            self._groups[group_id][place] = ShareState(document["start"], batches)
+            self._groups[group_id][partition] = ShareState(document["start"], batches)
 
 
 class _Document(TypedDict, total=False):
@@ -313,15 +320,15 @@ class _Document(TypedDict, total=False):
     batches: list[list[int]]
 
 
-def _document(group_id: str, place: TopicIdPartition, state: ShareState | None) -> _Document:
+def _document(key: GroupPartition, state: ShareState | None) -> _Document:
     return {
-        "group": group_id,
-        "topic": str(place.topic_id),
-        "partition": place.partition,
+        "group": key.group_id,
+        "topic": str(key.partition.topic_id),
+        "partition": key.partition.partition,
         "start": None if state is None else state.start_offset,
         "batches": [] if state is None else [list(batch) for batch in state.batches],
     }
 
 
-def _ignored(place: Place) -> None:
+def _ignored(key: GroupPartition) -> None:
     pass

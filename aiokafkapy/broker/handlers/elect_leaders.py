@@ -9,6 +9,8 @@ notes: replicas share a log, so an unclean election loses nothing. With null, pa
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ...errors import (
     ElectionNotNeededError,
     EligibleLeadersNotAvailableError,
@@ -28,9 +30,17 @@ __all__ = ["handle"]
 PREFERRED, UNCLEAN = 0, 1
 
 
+class Election(NamedTuple):
+    """A partition's election, and its error, None for a leader that was elected."""
+
+    topic: str
+    partition: int
+    error: KafkaError | None
+
+
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
     """At the top (v1+), and on every partition that is named."""
-    return _respond(context, [(name, index, error) for name, index in _wanted(context, body)], error)
+    return _respond(context, [Election(name, index, error) for name, index in _wanted(context, body)], error)
 
 
 @register(ApiKey.ELECT_LEADERS, versions=(0, 2), error=error_response)
@@ -40,9 +50,11 @@ def handle(context: RequestContext, body: Body) -> Response:
     election_type = getattr(body, "election_type", PREFERRED)
     if election_type not in (PREFERRED, UNCLEAN):
         raise InvalidRequestError(f"{election_type} is not an election type")
-    results = [(*place, _elect(context, *place, election_type)) for place in _wanted(context, body)]
+    results = [
+        Election(name, index, _elect(context, name, index, election_type)) for name, index in _wanted(context, body)
+    ]
     if body.topic_partitions is None:
-        results = [each for each in results if not isinstance(each[2], ElectionNotNeededError)]
+        results = [each for each in results if not isinstance(each.error, ElectionNotNeededError)]
     return _respond(context, results)
 
 
@@ -75,17 +87,10 @@ def _candidate(context: RequestContext, partition: Partition, election_type: int
     return preferred if preferred in running else running[0]
 
 
-def _respond(
-    context: RequestContext, results: list[tuple[str, int, KafkaError | None]], top: KafkaError | None = None
-) -> Response:
+def _respond(context: RequestContext, results: list[Election], top: KafkaError | None = None) -> Response:
     topics: dict[str, list[dict[str, object]]] = {}
     for name, index, error in results:
-        topics.setdefault(name, []).append(
-            {
-                "partition_id": index,
-                **entry_error(error),
-            }
-        )
+        topics.setdefault(name, []).append({"partition_id": index, **entry_error(error)})
     return context.respond(
         error_code=entry_code(top),
         replica_election_results=[{"topic": name, "partition_result": found} for name, found in topics.items()],

@@ -24,7 +24,7 @@ from ...errors import KafkaError, OffsetOutOfRangeError
 from ...protocol.api import ApiKey
 from ...protocol.constants import FIRST_FETCH_WITH_TOPIC_IDS, READ_COMMITTED
 from ..context import RequestContext
-from ..coordination.fetch_sessions import FetchSession, SessionPartition, SessionRequest
+from ..coordination.fetch_sessions import FetchSession, NamedPartition, SessionPartition, SessionRequest
 from ..security.acls import Operation
 from ..storage.topics import Partition
 from .leadership import (
@@ -62,8 +62,8 @@ def handle(context: RequestContext, body: Body) -> Answer:
         forgotten=_forgotten(body),
         uses_topic_ids=context.api_version >= FIRST_FETCH_WITH_TOPIC_IDS,
     )
-    session, places = context.state.fetch_sessions_of(context.node_id).begin(request, context.now)
-    fetch = _Fetch(context, body, [_found(context, each) for each in places], session)
+    session, partitions = context.state.fetch_sessions_of(context.node_id).begin(request, context.now)
+    fetch = _Fetch(context, body, [_found(context, each) for each in partitions], session)
     if fetch.is_satisfied():
         return fetch.response()
     max_wait = body.max_wait.total_seconds()
@@ -74,7 +74,7 @@ def handle(context: RequestContext, body: Body) -> Answer:
 class _Wanted:
     """One requested partition; with an ``error`` it has no records."""
 
-    place: SessionPartition
+    asked: SessionPartition
     partition: Partition | None = None
     error: KafkaError | None = None
     preferred_replica: int = NO_REPLICA
@@ -82,7 +82,7 @@ class _Wanted:
     @property
     def offset(self) -> int:
         """The offset to read from."""
-        return self.place.offset
+        return self.asked.offset
 
 
 def _named(body: Body) -> list[SessionPartition]:
@@ -101,20 +101,20 @@ def _named(body: Body) -> list[SessionPartition]:
     ]
 
 
-def _forgotten(body: Body) -> list[tuple[str | None, UUID | None, int]]:
+def _forgotten(body: Body) -> list[NamedPartition]:
     return [
-        (getattr(topic, "topic", None), getattr(topic, "topic_id", None), index)
+        NamedPartition(getattr(topic, "topic", None), getattr(topic, "topic_id", None), index)
         for topic in getattr(body, "forgotten_topics_data", ())
         for index in topic.partitions
     ]
 
 
-def _found(context: RequestContext, place: SessionPartition) -> _Wanted:
-    wanted = _Wanted(place)
+def _found(context: RequestContext, asked: SessionPartition) -> _Wanted:
+    wanted = _Wanted(asked)
     try:
-        found = find_topic(context, Operation.READ, place.name, place.topic_id)
-        wanted.partition = find_partition(found, place.index)
-        context.check_topic(found.name, place.index)
+        found = find_topic(context, Operation.READ, asked.name, asked.topic_id)
+        wanted.partition = find_partition(found, asked.index)
+        context.check_topic(found.name, asked.index)
     except KafkaError as error:
         wanted.error = error
     return wanted
@@ -155,7 +155,7 @@ class _Fetch:
             if each.partition is not None:
                 available += min(
                     each.partition.log.bytes_from(each.offset, before=self._before(each.partition)),
-                    each.place.max_bytes,
+                    each.asked.max_bytes,
                 )
         return available >= self.min_bytes or not self.wanted or self.body.max_wait.total_seconds() <= 0
 
@@ -169,7 +169,7 @@ class _Fetch:
             self._check(each)
             if each.error is None and each.partition is not None and each.preferred_replica == NO_REPLICA:
                 try:
-                    limit = min(each.place.max_bytes, max(left, 0))
+                    limit = min(each.asked.max_bytes, max(left, 0))
                     before = self._before(each.partition)
                     records = each.partition.log.read(each.offset, limit, minimum_one=minimum_one, before=before)
                 except KafkaError as error:
@@ -180,7 +180,7 @@ class _Fetch:
                 minimum_one = False
             answer = self._partition(each, records)
             if self._is_told(each, answer, size):
-                topics.setdefault((each.place.name, each.place.topic_id), []).append(answer)
+                topics.setdefault((each.asked.name, each.asked.topic_id), []).append(answer)
         return self.context.respond(
             error_code=0,
             session_id=0 if self.session is None else self.session.session_id,
@@ -198,7 +198,7 @@ class _Fetch:
         if self.session is None:
             return True
         is_news = self.session.is_news(
-            each.place,
+            each.asked,
             error_code=answer["error_code"],
             size=size,
             high_watermark=answer["high_watermark"],
@@ -214,7 +214,7 @@ class _Fetch:
         if each.error is not None or each.partition is None:
             return
         try:
-            check_leader(self.context, each.partition, each.place.leader_epoch, followers_too=self._may_follow())
+            check_leader(self.context, each.partition, each.asked.leader_epoch, followers_too=self._may_follow())
             log = each.partition.log
             if not log.start_offset <= each.offset <= log.end_offset:
                 raise OffsetOutOfRangeError
@@ -242,7 +242,7 @@ class _Fetch:
     def _partition(self, each: _Wanted, records: list[Buffer]) -> dict[str, Any]:
         if each.error is not None or each.partition is None:
             answer: dict[str, Any] = {
-                "partition_index": each.place.index,
+                "partition_index": each.asked.index,
                 "error_code": -1 if each.error is None or each.error.code is None else each.error.code,
                 "high_watermark": -1,
                 "records": b"",
@@ -259,7 +259,7 @@ class _Fetch:
                 for one in log.aborted_transactions(each.offset, log.last_stable_offset)
             ]
         return {
-            "partition_index": each.place.index,
+            "partition_index": each.asked.index,
             "error_code": 0,
             "high_watermark": log.high_watermark,
             "last_stable_offset": log.last_stable_offset,

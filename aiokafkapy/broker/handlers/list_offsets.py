@@ -31,6 +31,7 @@ EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 FIRST_VERSION: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 NO_VERSION: Final = 1 << 15
+NOTHING: Final = TimestampOffset(-1, -1, -1)
 
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
@@ -58,15 +59,15 @@ def _answer(context: RequestContext, body: Body, name: str, requested: Struct, o
         check_leader(context, partition, getattr(requested, "current_leader_epoch", -1))
         is_committed = getattr(body, "isolation_level", READ_UNCOMMITTED) == READ_COMMITTED
         look_up = _look_up if is_special else _look_up_time
-        timestamp_ms, offset, epoch = look_up(partition, requested.timestamp, is_committed=is_committed)
+        found = look_up(partition, requested.timestamp, is_committed=is_committed)
     except KafkaError as error:
         return _failed(requested, error)
     return {
         "partition_index": requested.partition_index,
         "error_code": 0,
-        "timestamp": timestamp_ms,
-        "offset": offset,
-        "leader_epoch": epoch,
+        "timestamp": found.timestamp_ms,
+        "offset": found.offset,
+        "leader_epoch": found.leader_epoch,
     }
 
 
@@ -81,27 +82,27 @@ def _is_special(context: RequestContext, timestamp_ms: int) -> bool:
     return True
 
 
-def _look_up(partition: Partition, timestamp_ms: int, *, is_committed: bool) -> tuple[int, int, int]:
+def _look_up(partition: Partition, timestamp_ms: int, *, is_committed: bool) -> TimestampOffset:
     log = partition.log
     if timestamp_ms == LATEST:
-        return -1, _end(partition, is_committed=is_committed), partition.leader_epoch
+        return TimestampOffset(-1, _end(partition, is_committed=is_committed), partition.leader_epoch)
     if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
         # A leader notes its epoch as soon as it leads, so an empty log has the present one.
         epoch = log.epoch_at(log.start_offset) if log.start_offset < log.end_offset else partition.leader_epoch
-        return -1, log.start_offset, epoch
+        return TimestampOffset(-1, log.start_offset, epoch)
     if timestamp_ms == LATEST_TIERED:
-        return -1, -1, -1
+        return NOTHING
     return _before_the_end(log.max_timestamp(), partition, is_committed=is_committed)
 
 
-def _look_up_time(partition: Partition, timestamp_ms: int, *, is_committed: bool) -> tuple[int, int, int]:
+def _look_up_time(partition: Partition, timestamp_ms: int, *, is_committed: bool) -> TimestampOffset:
     return _before_the_end(partition.log.offset_for_time(timestamp_ms), partition, is_committed=is_committed)
 
 
-def _before_the_end(found: TimestampOffset | None, partition: Partition, *, is_committed: bool) -> tuple[int, int, int]:
+def _before_the_end(found: TimestampOffset | None, partition: Partition, *, is_committed: bool) -> TimestampOffset:
     if found is None or found.offset >= _end(partition, is_committed=is_committed):
-        return -1, -1, -1
-    return found.timestamp_ms, found.offset, found.leader_epoch
+        return NOTHING
+    return found
 
 
 def _end(partition: Partition, *, is_committed: bool) -> int:

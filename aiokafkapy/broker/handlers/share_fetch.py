@@ -11,18 +11,17 @@ notes: a range is acquired by whole batches. Batches without a record for this m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable
 from functools import partial
-from typing import Any
 from uuid import UUID
 
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
-from ...protocol.codec import Struct
 from ...record.batch import iter_batches
 from ..context import RequestContext
 from ..coordination.assignors import TopicIdPartition
 from ..coordination.share_partition import AcquiredRecords, AcquireRequest, SharePartition
+from ..coordination.share_partition_manager import GroupPartition
 from ..coordination.share_sessions import FINAL_EPOCH, ShareSession, ShareSessionRequest
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition
@@ -46,8 +45,14 @@ def handle(context: RequestContext, body: Body) -> Answer:
         member_id=body.member_id,
         epoch=body.share_session_epoch,
         connection_id=connection_id,
-        named=_places(body.topics, lambda each: each.partition_index),
-        forgotten=_places(body.forgotten_topics_data, lambda each: each),
+        named=[
+            TopicIdPartition(topic.topic_id, each.partition_index) for topic in body.topics for each in topic.partitions
+        ],
+        forgotten=[
+            TopicIdPartition(topic.topic_id, index)
+            for topic in body.forgotten_topics_data
+            for index in topic.partitions
+        ],
         acknowledges=any(each.acknowledgement_batches for topic in body.topics for each in topic.partitions),
     )
     session = sessions.begin_fetch(request)
@@ -60,10 +65,6 @@ def handle(context: RequestContext, body: Body) -> Answer:
         return fetch.response()
     max_wait = body.max_wait.total_seconds()
     return context.state.purgatory.wait(fetch.keys(), max_wait, fetch.try_complete)
-
-
-def _places(topics: Iterable[Struct], index: Callable[[Any], int]) -> list[TopicIdPartition]:
-    return [TopicIdPartition(topic.topic_id, index(each)) for topic in topics for each in topic.partitions]
 
 
 class _ShareFetch:
@@ -89,7 +90,7 @@ class _ShareFetch:
         """The keys to watch in the purgatory: the logs, and the group's view of them."""
         found = [self._found(place) for place in self.places]
         logs = [partition for partition in found if isinstance(partition, Partition)]
-        return [*logs, *((self.body.group_id, place) for place in self.places)]
+        return [*logs, *(GroupPartition(self.body.group_id, place) for place in self.places)]
 
     def try_complete(self, is_over: bool) -> Response | None:
         """The answer, None when it is not due and the time is not over. Called by the purgatory."""

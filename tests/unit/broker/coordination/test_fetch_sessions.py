@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy.broker.coordination.fetch_sessions import FetchSession, FetchSessions, SessionPartition, SessionRequest
+from aiokafkapy.broker.coordination.fetch_sessions import (
+    FetchSession,
+    FetchSessions,
+    NamedPartition,
+    SessionPartition,
+    SessionRequest,
+)
 from aiokafkapy.errors import (
     FetchSessionIdNotFoundError,
     FetchSessionTopicIdError,
@@ -30,9 +36,9 @@ class Sessions:
     def begin(
         self, session_id: int, epoch: int, *named: SessionPartition, forgotten: Any = (), by_id: bool = False
     ) -> tuple[FetchSession | None, list[int]]:
-        places = [("t", None, index) for index in forgotten]
+        gone = [NamedPartition("t", None, index) for index in forgotten]
         request = SessionRequest(
-            session_id=session_id, epoch=epoch, partitions=named, forgotten=places, uses_topic_ids=by_id
+            session_id=session_id, epoch=epoch, partitions=named, forgotten=gone, uses_topic_ids=by_id
         )
         session, found = self.sessions.begin(request, self.now)
         return session, [each.index for each in found]
@@ -95,7 +101,7 @@ def test_epochs_begin_again_behind_the_last_one(sessions: Sessions) -> None:
 
 def test_news_are_records_errors_and_other_offsets(sessions: Sessions) -> None:
     session = sessions.open(0, 1)
-    first = session.partitions["t", None, 0]
+    first = session.partitions[NamedPartition("t", None, 0)]
 
     def is_news(**changes: int) -> bool:
         told = {"error_code": 0, "size": 0, "high_watermark": 5, "log_start_offset": 0, **changes}
