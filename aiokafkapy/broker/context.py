@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from .coordination.group_coordinator import GroupCoordinator
     from .coordination.purgatory import Purgatory
     from .coordination.transaction_coordinator import TransactionCoordinator
-    from .emulation import Emulation
+    from .emulation.model import Emulation
     from .features import Features
     from .security.authentication import Authentication
     from .security.authorizer import Authorizer

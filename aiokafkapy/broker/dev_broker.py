@@ -35,7 +35,7 @@ from .coordination.purgatory import Purgatory
 from .coordination.transaction_coordinator import TransactionCoordinator
 from .coordination.transaction_expiry import TransactionExpiry
 from .coordination.transaction_markers import TransactionMarkers
-from .emulation import emulation_of
+from .emulation.by_name import emulation_of
 from .features import Features, config_as
 from .listeners import DEFAULT_LISTENER, Listener, Listeners, endpoints_of
 from .network.held_ports import HeldPorts

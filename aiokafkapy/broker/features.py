@@ -16,7 +16,7 @@ from typing import Final
 
 from ..errors import ConfigurationError, InvalidUpdateVersionError
 from .config import BrokerConfig
-from .emulation import Emulation, FeatureLevels
+from .emulation.model import Emulation, FeatureLevels
 
 __all__ = ["GROUP_VERSION", "SHARE_VERSION", "TRANSACTION_VERSION", "Features", "UpgradeType", "config_as"]
 

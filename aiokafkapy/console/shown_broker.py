@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from ..broker.context import BrokerState
     from ..broker.controls import Controls
-    from ..broker.emulation import Emulation
+    from ..broker.emulation.model import Emulation
     from ..broker.network.client_connection import ClientConnection
     from ..broker.network.request_channel import RequestWatcher
     from ..common import Node

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.broker.emulation import emulation_of
+from aiokafkapy.broker.emulation.by_name import emulation_of
 from aiokafkapy.broker.handlers.dispatch_table import dispatch_table
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import decode_response

@@ -11,7 +11,7 @@ from aiokafkapy import KafkaProducer, TopicPartition
 from aiokafkapy.admin import TopicAdmin
 from aiokafkapy.admin.diagnosis import likely_version
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.broker.emulation import emulation_of, known_versions
+from aiokafkapy.broker.emulation.by_name import emulation_of, known_versions
 from aiokafkapy.broker.emulation.releases import release_names
 from aiokafkapy.client.nodes.api_versions import NodeApiVersions
 from aiokafkapy.errors import UnsupportedForMessageFormatError, UnsupportedVersionError

@@ -21,7 +21,7 @@ from ...errors import InvalidRequestError, UnsupportedVersionError
 from ...protocol.api import ApiKey
 from ...protocol.writer import PlainMessage
 from ..context import BrokerState, RequestContext
-from ..emulation import UnknownApiVersions
+from ..emulation.model import UnknownApiVersions
 from .registry import Body, Response, register, registered, served
 
 __all__ = ["handle", "unsupported_version_response"]

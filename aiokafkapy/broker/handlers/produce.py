@@ -36,7 +36,7 @@ from ...record.batch import RecordBatch
 from ...record.compression import Compression
 from ..context import RequestContext
 from ..coordination.transaction import Addition, ProducerIdAndEpoch
-from ..emulation import Emulation, UnknownProducer
+from ..emulation.model import Emulation, UnknownProducer
 from ..security.acls import Operation, ResourceType
 from ..storage.log_validator import the_batch
 from ..storage.topics import Partition

@@ -30,7 +30,7 @@ from ...protocol.writer import PlainMessage
 if TYPE_CHECKING:
     from ...errors import KafkaError
     from ..context import RequestContext
-    from ..emulation import Emulation
+    from ..emulation.model import Emulation
 
 __all__ = [
     "CLOSE_CONNECTION",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aiokafkapy.broker.emulation import emulation_of
+from aiokafkapy.broker.emulation.by_name import emulation_of
 from aiokafkapy.broker.emulation.profiles import PROFILES
 from aiokafkapy.broker.handlers.dispatch_table import dispatch_table
 from aiokafkapy.broker.handlers.registry import served

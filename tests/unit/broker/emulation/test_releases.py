@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aiokafkapy.broker.emulation import UnknownApiVersions, emulation_of, known_versions
+from aiokafkapy.broker.emulation.by_name import emulation_of, known_versions
+from aiokafkapy.broker.emulation.model import UnknownApiVersions
 from aiokafkapy.broker.emulation.releases import release, release_names
 from aiokafkapy.broker.handlers.dispatch_table import dispatch_table
 from aiokafkapy.broker.handlers.registry import served
