@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from aiokafkapy.blocking.blocking_producer import BlockingProducer
     from aiokafkapy.broker import DevBroker
     from aiokafkapy.broker.broker_node import BrokerNode
+    from aiokafkapy.broker.context import BrokerState
     from aiokafkapy.broker.storage.log import PartitionLog
     from aiokafkapy.common import Node
     from aiokafkapy.integrations.outbox.database import RelayDatabase
@@ -33,6 +34,7 @@ __all__ = [
     "database_of",
     "is_starting",
     "leave_unmarked",
+    "opened_without_sockets",
     "producers_of",
     "running_nodes_of",
     "runtime_of",
@@ -128,3 +130,12 @@ def batches_of(log: PartitionLog) -> Iterator[RecordBatch]:
 def coordinator_of(offsets: GroupOffsets, group: str) -> Node:
     """The coordinator that was found for a group."""
     return offsets._coordinators[group]
+
+
+async def opened_without_sockets(broker: DevBroker) -> BrokerState:
+    """A dev broker's state, with the addresses of all its nodes, as ``start`` makes it; ``stop`` closes it."""
+    broker._state = state = await broker._open_state()
+    for node_id in broker._node_ids:
+        broker._ports[node_id] = dict.fromkeys(broker._endpoints, 9090 + node_id)
+        broker._advertise(state, node_id)
+    return state

@@ -34,6 +34,7 @@ __all__ = [
     "AcknowledgementBatch",
     "AcquireRequest",
     "AcquiredRecords",
+    "InFlightRecord",
     "RecordState",
     "SharePartition",
     "StateBatch",
@@ -123,7 +124,9 @@ class StateBatch(NamedTuple):
     delivery_count: int
 
 
-class _Record:
+class InFlightRecord:
+    """A record from the start on: its state, its number of deliveries, and the member that has it, if any."""
+
     __slots__ = ("deadline_ms", "delivery_count", "member_id", "state")
 
     def __init__(self, state: RecordState = RECORD_STATES.initial, delivery_count: int = 0) -> None:
@@ -133,11 +136,13 @@ class _Record:
         self.deadline_ms = math.inf
 
     def acquire(self, member_id: str, deadline_ms: float) -> None:
+        """Give it to a member, until ``deadline_ms``."""
         self.state = RECORD_STATES.transition(self.state, RecordState.ACQUIRED)
         self.delivery_count += 1
         self.member_id, self.deadline_ms = member_id, deadline_ms
 
     def leave(self, state: RecordState) -> None:
+        """Take it from its member."""
         self.state = RECORD_STATES.transition(self.state, state)
         self.member_id, self.deadline_ms = "", math.inf
 
@@ -154,11 +159,11 @@ class SharePartition:
         self.start_offset = start_offset
         self._max_delivery_count = max_delivery_count
         self._max_in_flight = max_in_flight
-        self._records: list[_Record] = []  # index i has the record at offset start_offset + i
+        self._records: list[InFlightRecord] = []  # index i has the record at offset start_offset + i
         for batch in batches:
             self._extend_to(batch.first_offset)
             for _ in range(max(batch.first_offset, start_offset), batch.last_offset + 1):
-                self._records.append(_Record(RecordState(batch.state), batch.delivery_count))
+                self._records.append(InFlightRecord(RecordState(batch.state), batch.delivery_count))
         self._advance()
 
     @property
@@ -166,10 +171,14 @@ class SharePartition:
         """The offset after the last record that was ever acquired."""
         return self.start_offset + len(self._records)
 
+    def in_flight(self) -> Iterator[tuple[int, InFlightRecord]]:
+        """The records from the start on, each with its offset."""
+        return enumerate(self._records, self.start_offset)
+
     @property
     def next_fetch_offset(self) -> int:
         """The first record that may be acquired."""
-        for offset, record in self._in_flight():
+        for offset, record in self.in_flight():
             if record.state is RecordState.AVAILABLE:
                 return offset
         return self.end_offset
@@ -199,7 +208,7 @@ class SharePartition:
         room = self._max_in_flight - len(self._records)
         is_full = room <= 0
         limit = min(request.max_records, len(self._records) if is_full else room)
-        taken: list[tuple[int, _Record]] = []
+        taken: list[tuple[int, InFlightRecord]] = []
         reached = first
         for base, last in batches:
             if len(taken) >= limit or (is_full and base >= self.end_offset):
@@ -266,7 +275,7 @@ class SharePartition:
     def snapshot(self) -> list[StateBatch]:
         """The state to persist: a record that a member has acquired is stored as it was before."""
         kept = []
-        for offset, record in self._in_flight():
+        for offset, record in self.in_flight():
             is_acquired = record.state is RecordState.ACQUIRED
             state = RecordState.AVAILABLE if is_acquired else record.state
             kept.append((offset, (int(state), record.delivery_count - is_acquired)))
@@ -275,17 +284,14 @@ class SharePartition:
 
     # internals
 
-    def _in_flight(self) -> Iterator[tuple[int, _Record]]:
-        return enumerate(self._records, self.start_offset)
-
-    def _again(self, record: _Record) -> RecordState:
+    def _again(self, record: InFlightRecord) -> RecordState:
         is_spent = record.delivery_count >= self._max_delivery_count
         return RecordState.ARCHIVED if is_spent else RecordState.AVAILABLE
 
     def _extend_to(self, end: int) -> None:
-        self._records += [_Record() for _ in range(end - self.end_offset)]
+        self._records += [InFlightRecord() for _ in range(end - self.end_offset)]
 
-    def _available(self, first: int, end: int) -> list[tuple[int, _Record]]:
+    def _available(self, first: int, end: int) -> list[tuple[int, InFlightRecord]]:
         records = self._records[first - self.start_offset : max(end, first) - self.start_offset]
         return [(offset, each) for offset, each in enumerate(records, first) if each.state is RecordState.AVAILABLE]
 
@@ -307,14 +313,14 @@ class SharePartition:
             raise InvalidRequestError("Batch record not found. The last offset in request is past acquired records.")
 
     @staticmethod
-    def _check_owner(member_id: str, record: _Record, *, is_named_twice: bool) -> None:
+    def _check_owner(member_id: str, record: InFlightRecord, *, is_named_twice: bool) -> None:
         if record.state is not RecordState.ACQUIRED or is_named_twice:
             raise InvalidRecordStateError("The batch cannot be acknowledged. The offset is not acquired.")
         if record.member_id != member_id:
             raise InvalidRecordStateError("Member is not the owner of batch record")
 
 
-def _ranges(records: Iterable[tuple[int, _Record]]) -> list[AcquiredRecords]:
+def _ranges(records: Iterable[tuple[int, InFlightRecord]]) -> list[AcquiredRecords]:
     counts = [(offset, record.delivery_count) for offset, record in records]
     return [AcquiredRecords(low, high, count) for low, high, count in _neighbours(counts)]
 

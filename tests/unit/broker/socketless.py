@@ -13,6 +13,7 @@ from aiokafkapy.broker.network.request_channel import Request, RequestChannel, R
 from aiokafkapy.broker.network.request_handler import KafkaRequestHandlerPool
 from aiokafkapy.protocol.codec import decode_response, encode_request
 from aiokafkapy.protocol.messages import build_request
+from tests.inside import opened_without_sockets
 
 __all__ = ["SocketlessNode", "codes", "socketless_node"]
 
@@ -65,11 +66,7 @@ class SocketlessNode:
 async def socketless_node(nodes: int = 1, **config: Any) -> AsyncIterator[SocketlessNode]:
     """A node of a cluster whose nodes all "run"."""
     broker = DevBroker(nodes=nodes, **config)
-    broker._state = state = await broker._open_state()
-    for node_id in broker._node_ids:
-        broker._ports[node_id] = dict.fromkeys(broker._endpoints, 9090 + node_id)
-        broker._advertise(state, node_id)
-    node = SocketlessNode(broker, state)
+    node = SocketlessNode(broker, await opened_without_sockets(broker))
     try:
         yield node
     finally:

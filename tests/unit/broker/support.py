@@ -30,7 +30,7 @@ def log_of(topics: TopicRegistry, name: str = "t", partition: int = 0) -> Partit
 
 def acquired_by(share: SharePartition, member_id: str) -> list[int]:
     """The offsets of the records that are with a member."""
-    return [offset for offset, record in share._in_flight() if record.member_id == member_id]
+    return [offset for offset, record in share.in_flight() if record.member_id == member_id]
 
 
 def make_batch(

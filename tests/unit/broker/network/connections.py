@@ -9,7 +9,6 @@ from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.context import ConnectionInfo
 from aiokafkapy.broker.listeners import Listeners, endpoints_of
 from aiokafkapy.broker.network.client_connection import ClientConnection
-from aiokafkapy.broker.network.processor import Processor
 from aiokafkapy.broker.network.request_channel import RequestChannel
 from aiokafkapy.broker.network.socket_server import SocketServer
 
@@ -65,9 +64,10 @@ def server(listeners: Listeners | None = None, **config: Any) -> SocketServer:
     )
 
 
-def connected(processor: Processor, number: int = 1) -> tuple[ClientConnection, FakeTransport]:
-    processor._owner.quotas.increase("PLAINTEXT", "a", now=0.0)
-    connection = ClientConnection(processor, info(number), max_request_size=100)
+def connected(node: SocketServer, number: int = 1) -> tuple[ClientConnection, FakeTransport]:
+    """A connection to the first Processor of a server, which counts it."""
+    node.quotas.increase("PLAINTEXT", "a", now=0.0)
+    connection = ClientConnection(node.processors[0], info(number), max_request_size=100)
     transport = FakeTransport()
     connection.connection_made(transport)
     return connection, transport

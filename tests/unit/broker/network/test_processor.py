@@ -15,7 +15,7 @@ from .connections import FakeSocket, connected, frame, info, server
 async def test_a_processor_that_stops_closes_and_counts_out_its_connections() -> None:
     node = server(num_network_threads=1)
     processor = node.processors[0]
-    connection, transport = connected(processor)
+    connection, transport = connected(node)
     waiting = FakeSocket()
     node.quotas.increase("PLAINTEXT", "a", now=0.0)
     processor.accept(cast(socket.socket, waiting), info(2))
@@ -29,7 +29,7 @@ async def test_a_processor_that_stops_closes_and_counts_out_its_connections() ->
 async def test_when_the_request_queue_is_full_all_of_a_processors_connections_stop_reading() -> None:
     node = server(num_network_threads=1, queued_max_requests=1)
     processor = node.processors[0]
-    (first, _), (second, on_second), (third, on_third) = (connected(processor, number) for number in range(3))
+    (first, _), (second, on_second), (third, on_third) = (connected(node, number) for number in range(3))
     first.data_received(frame(b"first"))
     second.data_received(frame(b"second"))
     assert not processor.may_read
@@ -48,7 +48,7 @@ async def test_when_the_request_queue_is_full_all_of_a_processors_connections_st
 async def test_each_action_does_its_work(action: ResponseAction) -> None:
     node = server(num_network_threads=1)
     processor = node.processors[0]
-    connection, transport = connected(processor)
+    connection, transport = connected(node)
     connection.data_received(frame(b"one") + frame(b"two"))
     request = await node.request_channel.receive_request()
     buffer = b"answer" if action in (ResponseAction.SEND, ResponseAction.SEND_AND_CLOSE) else b""
@@ -63,7 +63,7 @@ async def test_each_action_does_its_work(action: ResponseAction) -> None:
 
 async def test_an_impossible_frame_is_counted_as_invalid() -> None:
     node = server(num_network_threads=1)
-    connection, _ = connected(node.processors[0])
+    connection, _ = connected(node)
     connection.data_received(b"\xff\xff\xff\xff")
     connection.connection_lost(None)
     assert (node.metrics.invalid, node.metrics.disconnected, node.quotas.total) == (1, 1, 0)

@@ -12,7 +12,7 @@ from .connections import connected, frame, server
 async def test_responses_are_written_by_the_task_and_a_stall_holds_them_back() -> None:
     node = server(num_network_threads=1)
     processor = node.processors[0]
-    connection, transport = connected(processor)
+    connection, transport = connected(node)
     task = asyncio.create_task(processor.run())
     connection.data_received(frame(b"one"))
     request = await node.request_channel.receive_request()
