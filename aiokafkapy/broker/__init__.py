@@ -1,6 +1,7 @@
 """The dev broker: an embedded, in-process Kafka broker that speaks the real protocol on real TCP.
 
-``DevBroker`` is the door; everything else in this package has the name of its counterpart in Kafka
+Connections, and calls of ``DevBroker`` and its ``Controls``, come in; responses, logs and faults go out. Kafka's
+counterpart is ``KafkaRaftServer``, and everything else in this package has the name of its counterpart too
 (``SocketServer``, ``RequestChannel``, ``KafkaRequestHandler``, ...). Nothing here imports the client or the producer,
 so each is a true test of the other, and nothing is imported until a name is asked for.
 """

@@ -16,27 +16,29 @@ Most of a release follows from its ranges alone:
 The others, each from the source of the releases on both sides of it:
 
 - ApiVersions of an unknown version: UNSUPPORTED_VERSION in version 0, since 2.4 with ApiVersions' own range (KIP-511),
-  before without any (``ApiVersionsRequest.getErrorResponse`` of 2.3 and 2.4);
+  in earlier releases without any (``ApiVersionsRequest.getErrorResponse`` of 2.3 and 2.4);
 - zstd: since 2.1 (KIP-110). ``CompressionType.forId`` of 2.0 knows no codec 4, and that is an IllegalArgumentException,
   which ``ReplicaManager.appendToLocalLog`` makes UNKNOWN_SERVER_ERROR: UNSUPPORTED_COMPRESSION_TYPE is of 2.1;
-- a record that is refused (no key on a compacted topic): INVALID_RECORD since 2.4 (KIP-467), before CORRUPT_MESSAGE,
-  as ``record.InvalidRecordException`` was a CorruptRecordException;
-- the first batch of a producer whose earlier records are gone: taken since 2.5 (KIP-360), before UNKNOWN_PRODUCER_ID
-  (``ProducerAppendInfo.checkSequence`` of 2.4 and 2.5), in 0.11 OUT_OF_ORDER_SEQUENCE_NUMBER;
+- a record that is refused (no key on a compacted topic): INVALID_RECORD since 2.4 (KIP-467), in earlier releases
+  CORRUPT_MESSAGE, as ``record.InvalidRecordException`` was a CorruptRecordException;
+- the first batch of a producer whose earlier records are gone: taken since 2.5 (KIP-360), in earlier releases
+  UNKNOWN_PRODUCER_ID (``ProducerAppendInfo.checkSequence`` of 2.4 and 2.5), in 0.11 OUT_OF_ORDER_SEQUENCE_NUMBER;
 - ``min.insync.replicas`` above a partition's number of replicas: acks=all asks for these alone since 3.7
-  (``Partition.effectiveMinIsr``, KAFKA-15583), before it is refused with NOT_ENOUGH_REPLICAS forever;
+  (``Partition.effectiveMinIsr``, KAFKA-15583), in earlier releases it is refused with NOT_ENOUGH_REPLICAS forever;
 - a transactional batch for a partition that was not added to the transaction: refused since 3.6 (KIP-890's first part,
-  ``transaction.partition.verification.enable``), before taken, and then it is a transaction that never ends;
+  ``transaction.partition.verification.enable``), in earlier releases taken, and then it is a transaction that never
+  ends;
 - ListOffsets of a negative time that the request's version does not have: UNSUPPORTED_VERSION since 3.9 (``KafkaApis``
-  of 3.8 and 3.9), before it has its meaning in any version, and one that the release does not know is a time like any;
+  of 3.8 and 3.9), in earlier releases it has its meaning in any version; a negative time that has no meaning in the
+  release is looked up as any other time;
 - features: known since 2.7 (KIP-584), metadata.version since 3.3, transaction.version (KIP-890) and group.version
-  (KIP-848) since 4.0; of before, transactions are of version 1, and consumer groups are answered with
+  (KIP-848) since 4.0; in earlier releases transactions have version 1, and consumer groups are answered with
   UNSUPPORTED_VERSION where their API is there, as in 3.7 to 3.9 without ``group.coordinator.rebalance.protocols``.
 
-Left out: old message formats, so Produce before 3 and Fetch before 4 close the connection as in Kafka 4, and a client
-of before 0.11 finds no broker; versions of other APIs that Kafka 4 has dropped (KIP-896); that 0.11 remembers one batch
-of a producer and not five; topics' options and their defaults; that a broker with ZooKeeper has no limit of 10,000
-partitions for a new topic.
+Left out: old message formats, so Produce before 3 and Fetch before 4 close the connection as in Kafka 4, and clients
+of releases before 0.11 find no broker; versions of other APIs that Kafka 4 has dropped (KIP-896); that 0.11 remembers
+one batch of a producer and not five; topics' options and their defaults; that a broker with ZooKeeper has no limit of
+10,000 partitions for a new topic.
 
 Tests compare 3.9 and 4.1 with real brokers. Real 2.0.1, 2.4.1 and 2.8.2 (with ZooKeeper) were once asked about the
 table, unknown versions, codecs, refused records and lost producers, 2.8.2 also with the scenarios of

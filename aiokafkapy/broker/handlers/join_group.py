@@ -29,7 +29,7 @@ SKIP_ASSIGNMENT_FROM_VERSION: Final = 9
 
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
-    """The error, with the member id it was asked with."""
+    """The error, with the member id of the request."""
     return _respond(context, JoinResult(error_code=error.code or -1, member_id=body.member_id))
 
 

@@ -150,7 +150,7 @@ class TopicRegistry:
         return self._by_name.get(name)
 
     def by_id(self, topic_id: uuid.UUID | None) -> Topic | None:
-        """The topic of this id, or None (also for None, as which kio reads the zero id)."""
+        """The topic of this id, or None. kio reads the zero id as None, and no topic has it."""
         return None if topic_id is None else self._by_id.get(topic_id)
 
     def partition(self, name: str, index: int) -> Partition | None:

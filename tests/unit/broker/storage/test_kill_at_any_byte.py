@@ -1,7 +1,7 @@
 """The data folder after kill -9 at each byte that is written, and at each step between: all that was done is there.
 
-The kill is made by hand, so that it happens at every byte: writes are counted, and from the last one on that is still
-made nothing reaches the disk. Removing and renaming count as one byte.
+The kill is made by hand, so that it happens at every byte: the bytes that are written are counted, and after the last
+one that is allowed nothing reaches the disk. Removing and renaming count as one byte.
 """
 
 from __future__ import annotations
