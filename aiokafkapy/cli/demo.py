@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from .console_options import ConsoleAddress, ConsolePlace
-from .demo_options import Data, Master, Nodes, Out, SparkConf
+from .demo_options import MASTER, NODES, OUT, TOPIC, Data, Master, Nodes, Out, SparkConf
 from .options import AsJson
 from .progress import progress
 from .properties import parse_pairs
@@ -47,15 +46,15 @@ ShowConsole = Annotated[bool, typer.Option("--console", help="Show it all in the
 
 def demo(
     bootstrap_servers: Cluster = None,
-    topic: Topic = "flights",
+    topic: Topic = TOPIC,
     http_flights: HttpFlights = 30_000,
     clients: Clients = 16,
     limit: Limit = None,
-    nodes: Nodes = 3,
+    nodes: Nodes = NODES,
     data: Data = None,
     with_pipeline: WithPipeline = True,
-    master: Master = "local[2]",
-    out: Out = Path("out"),
+    master: Master = MASTER,
+    out: Out = OUT,
     conf: SparkConf = None,
     console: ShowConsole = False,
     console_address: ConsoleAddress = None,

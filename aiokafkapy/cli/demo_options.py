@@ -1,16 +1,21 @@
 """The options that ``demo`` and ``pipeline`` share: Spark's, the data, and the place of the results.
 
-Owns their names and help texts. It knows neither command.
+Owns their names, help texts and defaults; ``aiokafkapy.demo`` has no defaults of its own. It knows neither command.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-__all__ = ["Data", "Master", "Nodes", "Out", "SparkConf"]
+__all__ = ["MASTER", "NODES", "OUT", "TOPIC", "Data", "Master", "Nodes", "Out", "SparkConf"]
+
+TOPIC: Final = "flights"
+MASTER: Final = "local[2]"
+OUT: Final = Path("out")
+NODES: Final = 3
 
 Master = Annotated[
     str,

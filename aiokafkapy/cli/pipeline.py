@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .demo_options import Data, Master, Nodes, Out, SparkConf
+from .demo_options import MASTER, NODES, OUT, TOPIC, Data, Master, Nodes, Out, SparkConf
 from .options import AsJson
 from .progress import progress
 from .properties import parse_pairs
@@ -34,14 +33,14 @@ def pipeline(
     ] = None,
     topic: Annotated[
         str, typer.Option("--topic", help="The topic with the flights; filled when it is empty or not there.")
-    ] = "flights",
-    master: Master = "local[2]",
-    out: Out = Path("out"),
+    ] = TOPIC,
+    master: Master = MASTER,
+    out: Out = OUT,
     conf: SparkConf = None,
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="Use only the first N flights of the topic.")
     ] = None,
-    nodes: Nodes = 3,
+    nodes: Nodes = NODES,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:

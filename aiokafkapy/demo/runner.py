@@ -24,7 +24,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,22 +59,22 @@ class DemoError(KafkaError):
     """The demo cannot run; the text says what to do."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """The options of the command line."""
+    """The options of the command line; those with a default are only of ``run_demo``."""
 
-    bootstrap_servers: str | None = None
-    topic: str = "flights"
-    http_flights: int = 30_000
-    clients: int = 16
-    limit: int | None = None
-    nodes: int = 3
-    data: Path | None = None
+    bootstrap_servers: str | None
+    topic: str
+    http_flights: int = 0
+    clients: int = 1
+    limit: int | None
+    nodes: int
+    data: Path | None
     pipeline: bool = True
     """True if the Spark pipeline follows."""
-    master: str = "local[2]"
-    out: Path = Path("out")
-    conf: dict[str, str] = field(default_factory=dict)
+    master: str
+    out: Path
+    conf: dict[str, str]
     console: str | None = None
     """The address of a console that shows the demo, as HOST:PORT."""
     on_console: Callable[[str], object] = print
@@ -162,8 +162,8 @@ async def _pipeline(run: _Run, path: Path, starts: dict[TopicPartition, int] | N
     offsets = "earliest" if starts is None else json.dumps(offsets_to_json(starts))
     options = run.options
     wanted = PipelineOptions(
-        run.servers,
-        path,
+        bootstrap_servers=run.servers,
+        data=path,
         topic=options.topic,
         master=options.master,
         out=options.out,

@@ -69,7 +69,7 @@ so long.
 Tell = Callable[[dict[str, object]], None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """The work to do. ``starting_offsets`` is Spark's JSON, or earliest; ``result_offsets``, in the same form, are the
     ends of the results' topics before the run.
@@ -78,10 +78,10 @@ class Job:
     bootstrap_servers: str
     topic: str
     out: str
-    master: str = "local[2]"
-    starting_offsets: str = "earliest"
-    result_offsets: dict[str, str] = field(default_factory=dict)
-    conf: dict[str, str] = field(default_factory=dict)
+    master: str
+    starting_offsets: str
+    result_offsets: dict[str, str]
+    conf: dict[str, str]
     """Settings of Spark, over ours."""
 
 

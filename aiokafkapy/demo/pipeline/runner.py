@@ -23,7 +23,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -59,18 +59,20 @@ class PipelineError(KafkaError):
     """The pipeline cannot run, or its job failed; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineOptions:
-    """The options of the command line. ``limit``: the number of flights in the topic, if not all of them."""
+    """The options of the command line. ``limit``: the number of flights in the topic, if not all of them.
+    ``starting_offsets`` is as in ``Job``.
+    """
 
     bootstrap_servers: str
     data: Path
-    topic: str = "flights"
-    master: str = "local[2]"
-    out: Path = Path("out")
-    limit: int | None = None
-    starting_offsets: str = "earliest"
-    conf: dict[str, str] = field(default_factory=dict)
+    topic: str
+    master: str
+    out: Path
+    limit: int | None
+    starting_offsets: str
+    conf: dict[str, str]
     """Settings of Spark, over the pipeline's."""
 
 
@@ -106,13 +108,13 @@ async def run_pipeline(
     clear(options.out)
     ends = await _prepare_topics(options)
     job = Job(
-        options.bootstrap_servers,
-        options.topic,
-        str(options.out.resolve()),
-        options.master,
-        options.starting_offsets,
-        ends,
-        options.conf,
+        bootstrap_servers=options.bootstrap_servers,
+        topic=options.topic,
+        out=str(options.out.resolve()),
+        master=options.master,
+        starting_offsets=options.starting_offsets,
+        result_offsets=ends,
+        conf=options.conf,
     )
     try:
         outcome = await _run_job(job, options.out / "spark.log", stop, progress)
