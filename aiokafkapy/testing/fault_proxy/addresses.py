@@ -20,17 +20,14 @@ __all__ = ["Rename", "rewrite_addresses"]
 Rename: TypeAlias = Callable[[int, str, int], tuple[str, int]]
 """Our address for a node's id, host and port."""
 
-_SHARE_FETCH: Final = 78
-_SHARE_ACKNOWLEDGE: Final = 79
-
 _LISTS: Final[Mapping[int, str]] = {
     ApiKey.PRODUCE: "node_endpoints",
     ApiKey.FETCH: "node_endpoints",
     ApiKey.METADATA: "brokers",
     ApiKey.FIND_COORDINATOR: "coordinators",
     ApiKey.DESCRIBE_CLUSTER: "brokers",
-    _SHARE_FETCH: "node_endpoints",
-    _SHARE_ACKNOWLEDGE: "node_endpoints",
+    ApiKey.SHARE_FETCH: "node_endpoints",
+    ApiKey.SHARE_ACKNOWLEDGE: "node_endpoints",
 }
 
 
