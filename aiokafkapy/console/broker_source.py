@@ -91,7 +91,12 @@ class BrokerSource:
         broker = self.broker
         running = {node.node_id for node in broker.running_nodes}
         nodes = [
-            Node(one.node_id, one.address, one.node_id in running, one.node_id in broker.stalled_nodes)
+            Node(
+                one.node_id,
+                one.address,
+                is_running=one.node_id in running,
+                is_stalled=one.node_id in broker.stalled_nodes,
+            )
             for one in broker.nodes
         ]
         controller = broker.state.controller_id
@@ -136,9 +141,9 @@ class BrokerSource:
         groups = self.broker.state.groups
         found: dict[int, list[Lag]] = {}
         for group_id in groups.offsets.groups():
-            for place, committed in groups.offsets.get(group_id).items():
-                index = place.partition
-                if place.topic == topic.name and committed.topic_id == topic.topic_id and index < len(topic.partitions):
+            for tp, committed in groups.offsets.get(group_id).items():
+                index = tp.partition
+                if tp.topic == topic.name and committed.topic_id == topic.topic_id and index < len(topic.partitions):
                     lag = max(0, topic.partitions[index].log.end_offset - committed.offset)
                     found.setdefault(index, []).append(Lag(group_id, committed.offset, lag))
         return found
@@ -166,21 +171,23 @@ class BrokerSource:
         if not isinstance(group, BrokerGroup):
             for new in group.members.values():
                 topics = [(self.broker.state.topics.by_id(each.topic_id), each.partition) for each in new.assigned]
-                places = sorted(TopicPartition(topic.name, index) for topic, index in topics if topic is not None)
-                shown = [str(place) for place in places]
-                yield (
-                    Member(new.member_id, new.client_id, new.client_host, getattr(new, "instance_id", None), shown),
-                    places,
-                )
+                assigned = sorted(TopicPartition(topic.name, index) for topic, index in topics if topic is not None)
+                instance_id = getattr(new, "instance_id", None)
+                shown = [str(tp) for tp in assigned]
+                yield Member(new.member_id, new.client_id, new.client_host, instance_id, shown), assigned
             return
         for old in group.members.values():
-            places = sorted(read_assignment(old.assignment)) if group.protocol_type == "consumer" else []
-            shown = [str(place) for place in places]
-            is_leader = old.member_id == group.leader
-            yield (
-                Member(old.member_id, old.client_id, old.client_host, old.group_instance_id, shown, is_leader),
-                places,
+            assigned = sorted(read_assignment(old.assignment)) if group.protocol_type == "consumer" else []
+            shown = [str(tp) for tp in assigned]
+            member = Member(
+                old.member_id,
+                old.client_id,
+                old.client_host,
+                old.group_instance_id,
+                shown,
+                is_leader=old.member_id == group.leader,
             )
+            yield member, assigned
 
     def _group(self, group: AnyGroup) -> Group:
         kind, protocol = _protocol(group)
@@ -200,28 +207,27 @@ class BrokerSource:
     def _committed(self, group_id: str, owners: dict[TopicPartition, str]) -> list[Committed]:
         state, found = self.broker.state, []
         offsets = state.groups.offsets.get(group_id) | self._share_starts(group_id)
-        for place in sorted(offsets.keys() | owners.keys()):
-            partition = state.topics.partition(place.topic, place.partition)
-            committed = offsets.get(place)
+        for tp in sorted(offsets.keys() | owners.keys()):
+            partition = state.topics.partition(tp.topic, tp.partition)
+            committed = offsets.get(tp)
             if partition is None or (committed is not None and committed.topic_id != partition.topic.topic_id):
                 continue
             end = partition.log.end_offset
             if committed is None:
-                found.append(Committed(place.topic, place.partition, -1, end, None, owners[place]))
+                found.append(Committed(tp.topic, tp.partition, -1, end, None, owners[tp]))
             else:
                 lag = max(0, end - committed.offset)
-                member = owners.get(place)
-                found.append(Committed(place.topic, place.partition, committed.offset, end, lag, member))
+                found.append(Committed(tp.topic, tp.partition, committed.offset, end, lag, owners.get(tp)))
         return found
 
     def _share_starts(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
         """The offsets at which a share group begins in its partitions, since it commits none."""
         topics, found = self.broker.state.topics, {}
-        for place, state in self.broker.state.groups.share_partitions.offsets(group_id).items():
-            topic = topics.by_id(place.topic_id)
+        for key, state in self.broker.state.groups.share_partitions.offsets(group_id).items():
+            topic = topics.by_id(key.topic_id)
             if topic is not None and state.start_offset != NO_OFFSET:
                 committed = CommittedOffset(state.start_offset, topic_id=topic.topic_id)
-                found[TopicPartition(topic.name, place.partition)] = committed
+                found[TopicPartition(topic.name, key.partition)] = committed
         return found
 
     async def transactions(self) -> list[Transaction]:
@@ -238,7 +244,7 @@ class BrokerSource:
                     each.producer_epoch,
                     None if each.timeout_ms == NEVER_MS else each.timeout_ms,
                     each.started_ms if is_open and each.started_ms >= 0 else None,
-                    [str(place) for place in sorted(each.partitions)],
+                    [str(tp) for tp in sorted(each.partitions)],
                     sorted(each.groups),
                     None if coordinator is None else coordinator.node_id,
                 )
@@ -289,13 +295,13 @@ class BrokerSource:
 def _topic(topic: BrokerTopic) -> Topic:
     logs = [each.log for each in topic.partitions]
     return Topic(
-        topic.name,
-        len(logs),
-        max((len(each.replicas) for each in topic.partitions), default=0),
-        sum(log.end_offset - log.start_offset for log in logs),
-        sum(log.size for log in logs),
-        sum(each.leader is None for each in topic.partitions),
-        topic.is_internal,
+        name=topic.name,
+        partitions=len(logs),
+        replicas=max((len(each.replicas) for each in topic.partitions), default=0),
+        records=sum(log.end_offset - log.start_offset for log in logs),
+        size=sum(log.size for log in logs),
+        without_leader=sum(each.leader is None for each in topic.partitions),
+        is_internal=topic.is_internal,
     )
 
 

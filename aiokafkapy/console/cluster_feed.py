@@ -88,22 +88,19 @@ class ClusterFeed:
             self._ends = end = await reader.end_offsets(wanted, LOOK_UP)
             if start.kind == "time":
                 found = await reader.list_offsets(dict.fromkeys(wanted, start.number), LOOK_UP)
-                positions = {place: end[place] if one is None else one.offset for place, one in found.items()}
+                positions = {tp: end[tp] if one is None else one.offset for tp, one in found.items()}
             else:
-                positions = {
-                    place: start.offset_in(place.partition, first[place], end[place], len(wanted)) or 0
-                    for place in wanted
-                }
+                positions = {tp: start.offset_in(tp.partition, first[tp], end[tp], len(wanted)) or 0 for tp in wanted}
             reader.assign(wanted)
-            for place, offset in positions.items():
-                reader.seek(place, offset)
+            for tp, offset in positions.items():
+                reader.seek(tp, offset)
         except BaseException:
             await reader.close()
             raise
 
     def positions(self) -> Mapping[int, int]:
         """See ``Feed``."""
-        found = {place.partition: self._reader.position(place) or 0 for place in self._partitions}
+        found = {tp.partition: self._reader.position(tp) or 0 for tp in self._partitions}
         for partition in self._unread - found.keys():
             # It may have a leader by the next page, which goes on from here.
             offset = self._start.offset_in(partition, 0, FAR, len(self._partitions))
@@ -196,17 +193,17 @@ class ClusterFeed:
             self._reader.assign(())
             for forgotten in (self._partitions, self._unread, self._ends):
                 forgotten.clear()
-        added = [place for place in _with_leader(chosen) if place not in self._ends]
+        added = [tp for tp in _with_leader(chosen) if tp not in self._ends]
         if not added:
             return
         self._partitions += added
         self._ends |= dict.fromkeys(added, 0)
         self._reader.assign(self._partitions)
-        for place in added:
-            if place.partition in self._unread:
-                self._reader.seek_to_time(place, LATEST)  # its earlier records were not followed
+        for tp in added:
+            if tp.partition in self._unread:
+                self._reader.seek_to_time(tp, LATEST)  # its earlier records were not followed
             else:
-                self._reader.seek(place, 0)
+                self._reader.seek(tp, 0)
 
     async def _second_reader(self) -> PartitionReader:
         if self._second is None:
@@ -234,15 +231,15 @@ class ClusterFeed:
         return [Place(one.partition, offset) for one, offsets in left.items() for offset in offsets]
 
     def _is_at_end(self) -> bool:
-        return all((self._reader.position(place) or 0) >= self._ends[place] for place in self._partitions)
+        return all((self._reader.position(tp) or 0) >= self._ends[tp] for tp in self._partitions)
 
-    def _catch_up(self, place: TopicPartition, end: int, most: int) -> int:
-        behind = end - (self._reader.position(place) or 0)
+    def _catch_up(self, tp: TopicPartition, end: int, most: int) -> int:
+        behind = end - (self._reader.position(tp) or 0)
         if behind <= MOST_BEHIND:
             return 0
         target = end - min(most, MOST_BEHIND)
-        passed_over = target - (self._reader.position(place) or 0)
-        self._reader.seek(place, target)
+        passed_over = target - (self._reader.position(tp) or 0)
+        self._reader.seek(tp, target)
         return passed_over
 
 

@@ -119,8 +119,8 @@ class ClusterSource:
             offsets_of_leaders(self._reader.end_offsets, by_leader, self._end),
         )
         records = dict.fromkeys((topic.name for topic in topics), 0)
-        for place, end in self._end.items():
-            records[place.topic] += end
+        for tp, end in self._end.items():
+            records[tp.topic] += end
         return Sample(records, None, None, None, None, sum(len(topic.partitions) for topic in topics))
 
     async def cluster(self) -> Cluster:
@@ -141,7 +141,7 @@ class ClusterSource:
         configs, lags = await asyncio.gather(self._admin.configs(name), self._lags(name))
         partitions = []
         for one in found.partitions:
-            place = TopicPartition(name, one.partition)
+            tp = TopicPartition(name, one.partition)
             partitions.append(
                 Partition(
                     one.partition,
@@ -149,23 +149,23 @@ class ClusterSource:
                     one.leader_epoch,
                     one.replicas,
                     one.in_sync_replicas,
-                    self._first.get(place),
-                    self._end.get(place),
+                    self._first.get(tp),
+                    self._end.get(tp),
                     lags=lags.get(one.partition, []),
                 )
             )
         return TopicDetail(self._topic(found), partitions, configs)
 
     def _topic(self, topic: TopicDescription) -> Topic:
-        places = [TopicPartition(topic.name, one.partition) for one in topic.partitions]
+        partitions = [TopicPartition(topic.name, one.partition) for one in topic.partitions]
         return Topic(
-            topic.name,
-            len(topic.partitions),
-            max((len(one.replicas) for one in topic.partitions), default=0),
-            sum(self._end.get(place, 0) - self._first.get(place, 0) for place in places),
-            None,
-            sum(one.leader == NO_LEADER for one in topic.partitions),
-            topic.is_internal,
+            name=topic.name,
+            partitions=len(partitions),
+            replicas=max((len(one.replicas) for one in topic.partitions), default=0),
+            records=sum(self._end.get(tp, 0) - self._first.get(tp, 0) for tp in partitions),
+            size=None,
+            without_leader=sum(one.leader == NO_LEADER for one in topic.partitions),
+            is_internal=topic.is_internal,
         )
 
     def _known(self) -> Described:
@@ -220,7 +220,7 @@ class ClusterSource:
             assigned = _assigned(each)
             owners |= dict.fromkeys(assigned, each.client_id)
             instance_id = getattr(each, "group_instance_id", None) or getattr(each, "instance_id", None)
-            shown = [str(place) for place in sorted(assigned)]
+            shown = [str(tp) for tp in sorted(assigned)]
             members.append(Member(each.member_id, each.client_id, each.client_host, instance_id, shown))
         committed = await self._committed(node, group_id, owners)
         return GroupDetail(_group(listed[0], described, committed, node.node_id), members, committed)
@@ -245,11 +245,11 @@ class ClusterSource:
         except KafkaError:
             offsets = {}  # the coordinator has just moved, or we may not see it
         found = []
-        for place in sorted(offsets.keys() | owners.keys()):
-            committed, end = offsets.get(place, -1), self._end.get(place)
+        for tp in sorted(offsets.keys() | owners.keys()):
+            committed, end = offsets.get(tp, -1), self._end.get(tp)
             end = None if end is None else max(end, committed)  # the end is of the last sample, and the offset is newer
             lag = None if end is None or committed < 0 else end - committed
-            found.append(Committed(place.topic, place.partition, committed, end, lag, owners.get(place)))
+            found.append(Committed(tp.topic, tp.partition, committed, end, lag, owners.get(tp)))
         return found
 
     async def transactions(self) -> list[Transaction]:
@@ -317,9 +317,9 @@ async def offsets_of_leaders(
     """
     answers = await answers_of_some(look_up(each, TIMEOUT) for each in by_leader.values())
     found: dict[TopicPartition, int] = {}
-    for places, answer in zip(by_leader.values(), answers, strict=True):
+    for partitions, answer in zip(by_leader.values(), answers, strict=True):
         if isinstance(answer, BaseException):
-            found |= {place: before[place] for place in places if place in before}
+            found |= {tp: before[tp] for tp in partitions if tp in before}
         else:
             found |= answer
     return found

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypedDict
+from typing import Final, TypedDict, cast
 
 from ..common import ConsumedRecord, JsonLike
 from ..errors import CorruptMessageError, KafkaError
@@ -69,7 +69,7 @@ class Page(TypedDict):
     unreadable: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """A page's request."""
 
@@ -94,21 +94,21 @@ class Asked:
         if isolation not in ISOLATION_LEVELS:
             raise ValueError(f"isolation={isolation!r}: write {' or '.join(ISOLATION_LEVELS)}")
         return cls(
-            topic,
-            int(partition) if partition else None,
-            Start.of(parameters.get("from", "latest")),
-            RecordFilter.of(parameters.get("filter", "")),
-            key_form,
-            value_form,
-            isolation == "read_committed",
+            topic=topic,
+            partition=int(partition) if partition else None,
+            start=Start.of(parameters.get("from", "latest")),
+            filter=RecordFilter.of(parameters.get("filter", "")),
+            key_form=key_form,
+            value_form=value_form,
+            is_committed=isolation == "read_committed",
         )
 
 
-def _form(parameters: Mapping[str, Any], name: str) -> Form:
-    form: Form = parameters.get(name, "auto")
+def _form(parameters: Mapping[str, str], name: str) -> Form:
+    form = parameters.get(name, "auto")
     if form not in FORMS:
         raise ValueError(f"{form!r} is not a form: write one of {', '.join(FORMS)}")
-    return form
+    return cast("Form", form)
 
 
 async def follow(source: Source, asked: Asked, decoder: Decoder | None) -> AsyncGenerator[Followed, None]:

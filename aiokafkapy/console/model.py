@@ -10,7 +10,7 @@ milliseconds since the epoch, rates are per second.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import KW_ONLY, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from typing import Final, cast
@@ -46,6 +46,7 @@ class Node:
 
     node_id: int
     address: str
+    _: KW_ONLY
     is_running: bool = True
     is_stalled: bool = False
 
@@ -60,7 +61,7 @@ class Cluster:
     controller_id: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
     """A topic in a list."""
 
@@ -140,6 +141,7 @@ class Member:
     host: str
     instance_id: str | None
     assignment: Sequence[str]
+    _: KW_ONLY
     is_leader: bool = False
 
 

@@ -19,8 +19,9 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 try:
     import trustme
@@ -106,7 +107,14 @@ class TestCertificates:
         """
         names = names or LOOPBACK_NAMES
         # Brokers accept a renewed certificate only with the same subject (KIP-226).
-        order = _Order(names, f"CN={names[0]}", expired, by_other_ca, key, password)
+        order = _Order(
+            names=names,
+            subject=f"CN={names[0]}",
+            expired=expired,
+            by_other_ca=by_other_ca,
+            key=key,
+            password=password,
+        )
         return self._issue(file, order)
 
     def client(
@@ -120,13 +128,20 @@ class TestCertificates:
         password: str | None = None,
     ) -> Path:
         """Issue a certificate for a client, ``"CN=alice,OU=Data,O=Example,C=DE"``; returns the file, as ``server``."""
-        order = _Order((_CLIENT_NAME,), distinguished_name, expired, by_other_ca, key, password)
+        order = _Order(
+            names=(_CLIENT_NAME,),
+            subject=distinguished_name,
+            expired=expired,
+            by_other_ca=by_other_ca,
+            key=key,
+            password=password,
+        )
         return self._issue(file, order)
 
     def renew(self, file: str | os.PathLike[str], *, expired: bool = False) -> Path:
         """Atomically replace a file of this object with a new key and certificate for the same names."""
         path = Path(file)
-        return self._issue(path.name, self._issued[path]._replace(expired=expired))
+        return self._issue(path.name, replace(self._issued[path], expired=expired))
 
     def revoke(self, *files: str | os.PathLike[str]) -> Path:
         """Revoke the certificates currently in these files; returns the updated revocation list, ``crl_file``."""
@@ -197,7 +212,8 @@ class TestCertificates:
         return {"ssl.truststore.type": "PEM"} | ({"ssl.keystore.type": "PEM"} if with_keystore else {})
 
 
-class _Order(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
     """The arguments of a certificate, kept to renew it."""
 
     names: Sequence[str]

@@ -187,8 +187,9 @@ class SimulatedCluster:
                 if code is not None:
                     # Before the errors for any batch, which would be taken first, and leave this error to another
                     # batch.
-                    self._armed.append(Fault(int(ApiKey.PRODUCE), code, False, topic.name, data.index))
-                    self.controls.faults.armed.insert(0, self._armed[-1])
+                    fault = Fault(int(ApiKey.PRODUCE), code, after=False, topic=topic.name, partition=data.index)
+                    self._armed.append(fault)
+                    self.controls.faults.armed.insert(0, fault)
 
     def _code_for(self, partition: Partition, batch: RecordBatch) -> int | None:
         identity = (

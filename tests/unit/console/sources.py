@@ -108,7 +108,9 @@ class FakeSource:
         return Cluster("id", "fake", [Node(1, "h:1")], 1)
 
     async def topics(self) -> list[Topic]:
-        return [Topic("orders", 1, 1, self.total, 10 * self.total, 0)]
+        return [
+            Topic(name="orders", partitions=1, replicas=1, records=self.total, size=10 * self.total, without_leader=0)
+        ]
 
     async def topic(self, name: str) -> TopicDetail:
         if name != "orders":
