@@ -22,9 +22,9 @@ from ..security.protocols import has_sasl, has_tls
 from .console_options import (
     ConsoleAddress,
     ConsoleCertificate,
+    ConsoleChoice,
     ConsoleKey,
     ConsoleKeyPassword,
-    ConsolePlace,
     ConsoleToken,
     SchemaRegistryUrl,
     https_options,
@@ -139,29 +139,29 @@ def broker(
     wanted = dict(_parse_topic(entry) for entry in topic or ())
     options = _broker_options(config, authorizer=authorizer, super_users=super_user)
     users = parse_pairs(user, "--user")
-    places = _Places(host, port, nodes, _parse_listeners(listener), has_users=bool(users), has_tls=tls)
+    listeners = _BrokerListeners(host, port, nodes, _parse_listeners(listener), has_users=bool(users), has_tls=tls)
     https = https_options(console_certificate, console_key, console_key_password)
-    page = ConsolePlace.of(
+    page = ConsoleChoice.of(
         is_wanted=console, address=console_address, token=console_token, registry=schema_registry, tls=https
     )
     allow_connections()
-    places.listen()
+    listeners.listen()
 
     async def command(stop: Stop) -> int:
         from ..broker import DevBroker
 
-        places.check(has_keystore=any(name.startswith("ssl_keystore_") for name in options))
+        listeners.check(has_keystore=any(name.startswith("ssl_keystore_") for name in options))
         with contextlib.ExitStack() as clean_up:
-            certificates = clean_up.enter_context(_certificates(places, data_dir, advertised_host)) if tls else None
+            certificates = clean_up.enter_context(_certificates(listeners, data_dir, advertised_host)) if tls else None
             options.update(_tls_options(certificates), sasl_users=users, version=emulate)
             dev_broker = DevBroker(
-                nodes, data_dir, advertised_host=advertised_host, listeners=places.listeners(), **options
+                nodes, data_dir, advertised_host=advertised_host, listeners=listeners.for_broker(), **options
             )
-            await _start(dev_broker, places)
+            await _start(dev_broker, listeners)
             try:
                 _create_topics(dev_broker, wanted)
                 async with page.of_broker(dev_broker):
-                    _say_hello(dev_broker, data_dir, places, next(iter(users), None), certificates)
+                    _say_hello(dev_broker, data_dir, listeners, next(iter(users), None), certificates)
                     page.say()
                     await stop.wait()
             finally:
@@ -208,7 +208,7 @@ def _broker_options(config: list[str] | None, *, authorizer: bool, super_users: 
     return options
 
 
-class _Places:
+class _BrokerListeners:
     """The broker's listeners, from the options; ``sockets`` already listen."""
 
     def __init__(
@@ -217,7 +217,7 @@ class _Places:
         self.host = host
         self.given_port = port
         self.nodes = nodes
-        self.given_listeners = given
+        self.given = given
         self.has_users = has_users
         self.has_tls = has_tls
         self.sockets: list[socket.socket] = []
@@ -236,13 +236,13 @@ class _Places:
     @property
     def protocols(self) -> dict[str, str]:
         """The security protocol of each listener, by the listener's name."""
-        given = self.given_listeners.items()
+        given = self.given.items()
         known = {name: address.split("://")[0] if "://" in address else name for name, address in given}
         return known or {self.protocol: self.protocol}
 
     def check(self, *, has_keystore: bool) -> None:
         """Raise CommandError for options without effect, and for listeners that lack an option."""
-        if not self.given_listeners:
+        if not self.given:
             return
         if self.given_port is not None or self.host != DEFAULT_HOST:
             raise CommandError("--host and --port have no effect with --listener: write them in it", EXIT_USAGE)
@@ -257,7 +257,7 @@ class _Places:
 
     def listen(self) -> None:
         """Listen on --host and --port. A port that cannot be obtained is left to the broker, which reports it."""
-        if self.given_listeners or self.port + self.nodes - 1 > LAST_PORT:  # for 0 the system chooses a free port
+        if self.given or self.port + self.nodes - 1 > LAST_PORT:  # for 0 the system chooses a free port
             return
         from ..broker.network.bound_socket import bound_socket
 
@@ -270,12 +270,12 @@ class _Places:
                 opened.close()
             self.sockets.clear()
 
-    def listeners(self) -> dict[str, str | Listener]:
+    def for_broker(self) -> dict[str, str | Listener]:
         """The listeners as ``DevBroker`` takes them."""
         from ..broker import Listener
 
-        if self.given_listeners:
-            return dict(self.given_listeners)
+        if self.given:
+            return dict(self.given)
         port = 0 if self.sockets else self.port
         return {self.protocol: Listener(self.protocol, self.host, port, sockets=self.sockets)}
 
@@ -286,12 +286,12 @@ def _parse_listeners(entries: list[str] | None) -> dict[str, str]:
     return dict(parse_pairs(named, "--listener"))
 
 
-def _certificates(places: _Places, data_dir: Path | None, advertised_host: str | None) -> TestCertificates:
+def _certificates(listeners: _BrokerListeners, data_dir: Path | None, advertised_host: str | None) -> TestCertificates:
     try:
         from ..testing import TestCertificates
     except ModuleNotFoundError as error:
         raise CommandError(f"--tls: {error}") from error
-    names = dict.fromkeys(("localhost", "127.0.0.1", "::1", places.host, advertised_host))
+    names = dict.fromkeys(("localhost", "127.0.0.1", "::1", listeners.host, advertised_host))
     known = [name for name in names if name and name not in ("0.0.0.0", "::")]
     return TestCertificates(None if data_dir is None else data_dir / "tls", names=known)
 
@@ -301,20 +301,20 @@ def _tls_options(certificates: TestCertificates | None) -> dict[str, Any]:
     return {name: value for name, value in made.items() if name != "security_protocol"}
 
 
-async def _start(dev_broker: DevBroker, places: _Places) -> None:
+async def _start(dev_broker: DevBroker, listeners: _BrokerListeners) -> None:
     try:
         await dev_broker.start()
     except OSError as error:
         if isinstance(error, FileNotFoundError | PermissionError | NotADirectoryError) and error.filename:
             raise
         reason = error.strerror or str(error)
-        if places.given_listeners:
+        if listeners.given:
             raise CommandError(
-                f"cannot listen on {', '.join(places.given_listeners.values())}: {reason}; give other ports, or 0 for"
+                f"cannot listen on {', '.join(listeners.given.values())}: {reason}; give other ports, or 0 for"
                 " free ones, and hosts of this machine"
             ) from error
-        host, port = places.host, places.port
-        last = f" to {port + places.nodes - 1}" if places.nodes > 1 else ""
+        host, port = listeners.host, listeners.port
+        last = f" to {port + listeners.nodes - 1}" if listeners.nodes > 1 else ""
         if error.errno == errno.EADDRINUSE:
             advice = "give another --port, or --port 0 for free ones"
             raise CommandError(f"port {port}{last} of {host} is in use: {advice}") from error
@@ -356,7 +356,7 @@ def _create_topics(dev_broker: DevBroker, wanted: dict[str, int]) -> None:
 def _say_hello(
     dev_broker: DevBroker,
     data_dir: Path | None,
-    places: _Places,
+    listeners: _BrokerListeners,
     user: str | None,
     certificates: TestCertificates | None,
 ) -> None:
@@ -367,7 +367,7 @@ def _say_hello(
     print(dev_broker.bootstrap_servers, flush=True)
     needed = {
         name: _client_settings(protocol, dev_broker.config, user, certificates)
-        for name, protocol in places.protocols.items()
+        for name, protocol in listeners.protocols.items()
     }
     for name, settings in needed.items():
         if len(needed) > 1:

@@ -22,9 +22,9 @@ __all__ = [
     "CONSOLE_ADDRESS",
     "ConsoleAddress",
     "ConsoleCertificate",
+    "ConsoleChoice",
     "ConsoleKey",
     "ConsoleKeyPassword",
-    "ConsolePlace",
     "ConsoleToken",
     "SchemaRegistryUrl",
     "https_options",
@@ -74,7 +74,7 @@ SchemaRegistryUrl = Annotated[
 ]
 
 
-class ConsolePlace:
+class ConsoleChoice:
     """The choice and the address of a console."""
 
     def __init__(self, *, is_wanted: bool, options: dict[str, Any], registry: str | None) -> None:
@@ -92,7 +92,7 @@ class ConsolePlace:
         token: str | None,
         registry: str | None = None,
         tls: dict[str, str] | None = None,
-    ) -> ConsolePlace:
+    ) -> ConsoleChoice:
         """Made from the options. Exits with code 2 for an option without effect."""
         given = {"--console-address": address, "--schema-registry": registry, "--console-certificate": tls}
         for option, value in given.items():

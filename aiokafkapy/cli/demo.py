@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from .console_options import ConsoleAddress, ConsolePlace
+from .console_options import ConsoleAddress, ConsoleChoice
 from .demo_options import MASTER, NODES, OUT, TOPIC, Data, Master, Nodes, Out, SparkConf
 from .options import AsJson
 from .progress import progress
@@ -66,7 +66,7 @@ def demo(
     code 1 when a check fails.
     """
 
-    place = ConsolePlace.of(is_wanted=console, address=console_address, token=None)
+    choice = ConsoleChoice.of(is_wanted=console, address=console_address, token=None)
 
     async def command(stop: Stop) -> int:
         from ..demo.report import render
@@ -84,7 +84,7 @@ def demo(
             master=master,
             out=out,
             conf=dict(parse_pairs(conf, "--conf")),
-            console=place.address,
+            console=choice.address,
             on_console=lambda url: say(f"Console: {url}"),
         )
         report = await run_demo(options, stop, partial(progress, unit="flights"))

@@ -80,12 +80,12 @@ class Outcome:
         self.failed += 1
         if self.failed_file is None:
             if self.failed <= FIRST_FEW:
-                say(f"{item.place.source}:{item.place.number}: {reason}")
+                say(f"{item.line.source}:{item.line.number}: {reason}")
             elif self.failed == FIRST_FEW + 1:
                 say("more lines failed; give --failed FILE to keep them all")
             return
-        source, line, text = item.place
-        entry = {"source": source, "line": line, "reason": reason, "text": text.decode(errors="backslashreplace")}
+        source, number, text = item.line
+        entry = {"source": source, "line": number, "reason": reason, "text": text.decode(errors="backslashreplace")}
         self.failed_file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
     def as_json(self, topic: str, seconds: float) -> dict[str, object]:
@@ -281,7 +281,7 @@ def _blocks_of(name: str, kind: str | None, shape: RecordShape) -> Iterator[Asyn
     source = "stdin" if name == STDIN else name
     records = read_records(lines_of(name, source), source, kind or format_of(name), shape)
     try:
-        yield feed(records, lambda item: len(item.place.text), in_thread=not is_regular_file(name))
+        yield feed(records, lambda item: len(item.line.text), in_thread=not is_regular_file(name))
     except ValueError as error:
         if isinstance(error, KafkaError):
             raise

@@ -5,7 +5,7 @@ no Kafka client and no event loop. ``input_lines`` reads the lines, and ``input_
 
 Rules:
 
-- A line that is not a valid record becomes a ``RejectedLine`` with its place and the reason, and reading goes on.
+- A line that is not a valid record becomes a ``RejectedLine`` with the reason, and reading goes on.
 - Bytes that are sent unchanged are not decoded: a line's value is the line without its line end.
 - Input is not read ahead: a record is handed on as soon as its line is complete, so that a slow pipe is a live stream.
 """
@@ -34,7 +34,7 @@ _FORMAT_BY_SUFFIX: Final = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".n
 
 
 class SourceLine(NamedTuple):
-    """A place in the input, and its text: several lines if a quoted field spans them."""
+    """A line of the input, by its source and number, and its text: several lines if a quoted field spans them."""
 
     source: str
     number: int
@@ -42,9 +42,9 @@ class SourceLine(NamedTuple):
 
 
 class InputRecord(NamedTuple):
-    """A record to send, and its place in the input."""
+    """A record to send, and the line of the input that it comes from."""
 
-    place: SourceLine
+    line: SourceLine
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
@@ -60,7 +60,7 @@ NESTED_TOO_DEEPLY: Final = "nested too deeply to be read"
 class RejectedLine(NamedTuple):
     """A line that is not sent, and the reason."""
 
-    place: SourceLine
+    line: SourceLine
     reason: str
 
 
@@ -120,22 +120,22 @@ def read_records(lines: Iterable[bytes], source: str, kind: str, shape: RecordSh
 def _read_lines(lines: Iterable[bytes], source: str, shape: RecordShape) -> Iterator[Item]:
     separator = shape.key_separator
     null = None if shape.null_text is None else os.fsencode(shape.null_text)
-    for number, line in enumerate(lines, 1):
-        text = line.rstrip(b"\r\n")
-        place = SourceLine(source, number, text)
+    for number, raw in enumerate(lines, 1):
+        text = raw.rstrip(b"\r\n")
+        line = SourceLine(source, number, text)
         key: bytes | None = None
         value: bytes | None = text
         if separator:
             before, found, after = text.partition(separator)
             if not found:
                 reason = f"there is no key separator {separator.decode(errors='replace')!r} in the line"
-                yield RejectedLine(place, reason)
+                yield RejectedLine(line, reason)
                 continue
             key, value = before, after
         if null is not None:
             key = None if key == null else key
             value = None if value == null else value
-        yield InputRecord(place, key, value, headers=shape.headers, partition=shape.partition, timestamp_ms=None)
+        yield InputRecord(line, key, value, headers=shape.headers, partition=shape.partition, timestamp_ms=None)
 
 
 def _read_csv(lines: Iterable[bytes], source: str, shape: RecordShape) -> Iterator[Item]:
@@ -162,17 +162,17 @@ def _read_csv(lines: Iterable[bytes], source: str, shape: RecordShape) -> Iterat
         except csv.Error as error:
             yield RejectedLine(SourceLine(source, number, _text(kept)), f"not CSV: {error}")
             continue
-        place = SourceLine(source, number, _text(kept))
-        if not _is_utf8(place.text):
-            yield RejectedLine(place, "not UTF-8")
+        line = SourceLine(source, number, _text(kept))
+        if not _is_utf8(line.text):
+            yield RejectedLine(line, "not UTF-8")
             continue
         if not row:
             continue
         if len(row) != len(columns):
-            yield RejectedLine(place, f"{len(row)} columns where {len(columns)} are expected")
+            yield RejectedLine(line, f"{len(row)} columns where {len(columns)} are expected")
             continue
         fields = dict(zip(columns, row, strict=True))
-        yield _record_of(place, fields, _as_json(_without_nulls(fields, shape.null_text)), shape)
+        yield _record_of(line, fields, _as_json(_without_nulls(fields, shape.null_text)), shape)
 
 
 def _header(reader: Reader, kept: list[bytes], source: str) -> list[str] | None:
@@ -187,27 +187,27 @@ def _header(reader: Reader, kept: list[bytes], source: str) -> list[str] | None:
 
 
 def _read_json_lines(lines: Iterable[bytes], source: str, shape: RecordShape) -> Iterator[Item]:
-    for number, line in enumerate(lines, 1):
-        place = SourceLine(source, number, line.strip())
-        if not place.text:
+    for number, raw in enumerate(lines, 1):
+        line = SourceLine(source, number, raw.strip())
+        if not line.text:
             continue
         try:
-            fields = json.loads(place.text)
+            fields = json.loads(line.text)
         except ValueError as error:
-            yield RejectedLine(place, f"not JSON: {error}")
+            yield RejectedLine(line, f"not JSON: {error}")
             continue
         except RecursionError:
-            yield RejectedLine(place, NESTED_TOO_DEEPLY)
+            yield RejectedLine(line, NESTED_TOO_DEEPLY)
             continue
         if not isinstance(fields, dict):
             if shape.fields:
-                yield RejectedLine(place, "not a JSON object, so it has no fields")
+                yield RejectedLine(line, "not a JSON object, so it has no fields")
                 continue
             fields = {}
-        yield _record_of(place, fields, place.text, shape)
+        yield _record_of(line, fields, line.text, shape)
 
 
-def _record_of(place: SourceLine, fields: Mapping[str, object], whole: bytes, shape: RecordShape) -> Item:
+def _record_of(line: SourceLine, fields: Mapping[str, object], whole: bytes, shape: RecordShape) -> Item:
     try:
         key = _field(fields, shape.key_field, shape)
         value = whole if shape.value_field is None else _field(fields, shape.value_field, shape)
@@ -220,10 +220,10 @@ def _record_of(place: SourceLine, fields: Mapping[str, object], whole: bytes, sh
         timestamp_ms = None if shape.timestamp_field is None else _timestamp(fields.get(shape.timestamp_field))
     except (KeyError, ValueError) as error:
         # A KeyError's own text is its argument in quotes.
-        return RejectedLine(place, str(error.args[0] if isinstance(error, KeyError) else error))
+        return RejectedLine(line, str(error.args[0] if isinstance(error, KeyError) else error))
     except RecursionError:
-        return RejectedLine(place, NESTED_TOO_DEEPLY)
-    return InputRecord(place, key, value, headers=headers, partition=partition, timestamp_ms=timestamp_ms)
+        return RejectedLine(line, NESTED_TOO_DEEPLY)
+    return InputRecord(line, key, value, headers=headers, partition=partition, timestamp_ms=timestamp_ms)
 
 
 def _headers_of(

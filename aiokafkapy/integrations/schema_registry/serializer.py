@@ -72,8 +72,8 @@ class SerializerOptions(TypedDict, total=False):
     rules: SchemaRules
 
 
-class _Place(NamedTuple):
-    """The writing of a topic's records."""
+class _TopicWriter(NamedTuple):
+    """Writes a topic's records by one schema, whose id goes into their prefix or headers."""
 
     encode: Encoder
     prefix: bytes
@@ -114,7 +114,7 @@ class RegistrySerializer(ABC, Generic[T_contra]):
             raise ConfigurationError("auto_register_schemas and use_latest_version exclude each other")
         if schema is None and not self._uses_latest:
             raise ConfigurationError(f"{type(self).__name__} needs a schema, or use_latest_version=True")
-        self._places: dict[str, _Place] = {}
+        self._writers: dict[str, _TopicWriter] = {}
         self._questions = SingleFlight()  # by topic
         # The function that hides a topic's encrypted data; None without encrypted data
         self._hiding: dict[str, Callable[[Any], object] | None] = {}
@@ -131,19 +131,19 @@ class RegistrySerializer(ABC, Generic[T_contra]):
 
     def __call__(self, topic: str, data: T_contra, /) -> bytes | Awaitable[bytes]:
         """The bytes of ``data``; an awaitable of them when the registry has to be asked."""
-        place = self._places.get(topic)
-        if place is None or place.expires < math.inf:
-            place = self._usable(topic, place)
-            if place is None:
+        writer = self._writers.get(topic)
+        if writer is None or writer.expires < math.inf:
+            writer = self._usable(topic, writer)
+            if writer is None:
                 return self._ask_and_encode(topic, data)
-        return self._encode(place, data)
+        return self._encode(writer, data)
 
     async def prepare(self, topic: str) -> RegisteredSchema:
         """Ask the registry now, at start-up say, so that ``send_nowait`` works and no record waits; returns the schema.
 
         Raises SchemaRegistryError.
         """
-        return (await self._questions.once(topic, lambda: self._asked_place(topic))).registered
+        return (await self._questions.once(topic, lambda: self._asked_writer(topic))).registered
 
     def redacted(self, topic: str, data: T_contra) -> object:
         """The data with the encrypted fields of its topic hidden, for a dead letter; None if all of it is
@@ -181,11 +181,11 @@ class RegistrySerializer(ABC, Generic[T_contra]):
 
     # internals
 
-    def _usable(self, topic: str, place: _Place | None) -> _Place | None:
+    def _usable(self, topic: str, writer: _TopicWriter | None) -> _TopicWriter | None:
         """The topic's entry, or None if a record has to wait. An expired entry is renewed beside the records."""
         # Not the loop's clock: a serializer may be called in a thread.
-        if place is not None and monotonic() < place.expires:
-            return place
+        if writer is not None and monotonic() < writer.expires:
+            return writer
         if self._uses_latest and not self._registry.config.latest_cache_ttl_ms:  # no entry is valid
             return None
         try:
@@ -193,42 +193,42 @@ class RegistrySerializer(ABC, Generic[T_contra]):
         except RuntimeError:  # in a thread: its result is awaited on the loop
             return None
         # At once: after a send_nowait(), which does not wait, the next call finds the answer.
-        self._questions.begin(topic, lambda: self._asked_place(topic))
-        return place
+        self._questions.begin(topic, lambda: self._asked_writer(topic))
+        return writer
 
-    def _encode(self, place: _Place, data: T_contra) -> bytes:
-        written = place.encode(data, place.prefix)
-        return BytesWithHeaders(written, place.headers) if place.headers else written
+    def _encode(self, writer: _TopicWriter, data: T_contra) -> bytes:
+        written = writer.encode(data, writer.prefix)
+        return BytesWithHeaders(written, writer.headers) if writer.headers else written
 
     async def _ask_and_encode(self, topic: str, data: T_contra) -> bytes:
-        place = self._usable(topic, self._places.get(topic))  # another record may have got the answer since
-        if place is None:
+        writer = self._usable(topic, self._writers.get(topic))  # another record may have got the answer since
+        if writer is None:
             try:
-                place = await self._questions.once(topic, lambda: self._asked_place(topic))
+                writer = await self._questions.once(topic, lambda: self._asked_writer(topic))
             except RegistryUnavailableError:
-                place = self._places.get(topic)
-                if place is None:
+                writer = self._writers.get(topic)
+                if writer is None:
                     raise
-        return self._encode(place, data)
+        return self._encode(writer, data)
 
-    async def _asked_place(self, topic: str) -> _Place:
+    async def _asked_writer(self, topic: str) -> _TopicWriter:
         """Ask the registry, and recreate the topic's entry if its schema has changed."""
-        before = self._places.get(topic)
+        before = self._writers.get(topic)
         try:
             registered, seconds = await self._registered(topic)
             if before is not None and before.registered == registered and monotonic() < before.good_until:
-                place = before._replace(expires=min(monotonic() + seconds, before.good_until))
+                writer = before._replace(expires=min(monotonic() + seconds, before.good_until))
             else:
-                place = await self._place_for(registered, seconds, topic)
+                writer = await self._writer_for(registered, seconds, topic)
         except RegistryUnavailableError:
             if before is not None:
-                self._places[topic] = before._replace(expires=self._next_look())
+                self._writers[topic] = before._replace(expires=self._next_look())
             raise
         except Exception:
-            self._places.pop(topic, None)
+            self._writers.pop(topic, None)
             raise
-        self._places[topic] = place
-        return place
+        self._writers[topic] = writer
+        return writer
 
     def _next_look(self) -> float:
         return monotonic() + self._registry.config.latest_cache_ttl_ms / 1000
@@ -255,14 +255,14 @@ class RegistrySerializer(ABC, Generic[T_contra]):
                 topic=topic,
             ) from None
 
-    async def _place_for(self, registered: RegisteredSchema, believed: float, topic: str) -> _Place:
+    async def _writer_for(self, registered: RegisteredSchema, believed: float, topic: str) -> _TopicWriter:
         now = monotonic()  # before the keys: their time runs from there
         encode, seconds = await self._encoder_with_rules(registered, topic)
         good_until = now + seconds
         expires = min(now + believed, good_until)
         indexes = self._indexes()
         if not self._in_headers:
-            return _Place(encode, id_prefix(registered.id, indexes), (), registered, good_until, expires)
+            return _TopicWriter(encode, id_prefix(registered.id, indexes), (), registered, good_until, expires)
         if registered.guid is None:
             raise SchemaRegistryError(
                 f"the registry told no GUID for schema {registered.id}, which schema_id_in='headers' needs: "
@@ -272,7 +272,7 @@ class RegistrySerializer(ABC, Generic[T_contra]):
             )
         name = KEY_SCHEMA_ID if self._is_key else VALUE_SCHEMA_ID
         header = (name, guid_header(registered.guid, indexes))
-        return _Place(encode, b"", (header,), registered, good_until, expires)
+        return _TopicWriter(encode, b"", (header,), registered, good_until, expires)
 
     async def _encoder_with_rules(self, registered: RegisteredSchema, topic: str) -> tuple[Encoder, float]:
         """The encoder, and the seconds for which it stays valid."""

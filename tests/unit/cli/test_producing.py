@@ -34,8 +34,8 @@ async def sending_of(count: int) -> tuple[Producer, Sending[InputRecord], list[t
     told: list[tuple[int, object]] = []
     sending: Sending[InputRecord] = Sending(
         producer,
-        lambda line, metadata: told.append((line.place.number, metadata.offset)),
-        lambda line, reason: told.append((line.place.number, reason)),
+        lambda record, metadata: told.append((record.line.number, metadata.offset)),
+        lambda record, reason: told.append((record.line.number, reason)),
     )
     for number in range(count):
         await sending.send("t", InputRecord(SourceLine("a", number, b"x"), None, b"x", (), None, None))
@@ -47,7 +47,7 @@ async def test_known_outcomes_are_told_in_order_up_to_the_first_open_one() -> No
     producer.deliver(0, 2)
     await sending.confirm(3)
     assert told == [(0, 0)]
-    assert [line.place.number for line in sending.delivered()] == [2]
+    assert [record.line.number for record in sending.delivered()] == [2]
     producer.deliveries[1].set_exception(RecordTooLargeError("no"))
     await sending.confirm(3)
     assert told == [(0, 0), (1, "no"), (2, 2)]

@@ -41,7 +41,7 @@ def test_the_format_is_that_of_the_files_ending(name: str, kind: str) -> None:
 def test_a_line_is_a_value_without_its_line_end() -> None:
     found = records(b"one\ntwo\r\n\nlast \xff", "lines")
     assert [item.value for item in found] == [b"one", b"two", b"", b"last \xff"]
-    assert [item.place.number for item in found] == [1, 2, 3, 4]
+    assert [item.line.number for item in found] == [1, 2, 3, 4]
     assert {item.key for item in found} == {None}
 
 
@@ -73,14 +73,14 @@ def test_a_csv_row_is_json_unless_a_column_is_the_value() -> None:
 
 def test_a_csv_field_may_run_over_lines_and_a_byte_order_mark_is_not_part_of_a_name() -> None:
     found = records(b'\xef\xbb\xbfid,v\n1,"a\nb"\n2,c\n', "csv", key_field="id", value_field="v")
-    assert [(item.place.number, item.key, item.value) for item in found] == [(2, b"1", b"a\nb"), (4, b"2", b"c")]
+    assert [(item.line.number, item.key, item.value) for item in found] == [(2, b"1", b"a\nb"), (4, b"2", b"c")]
 
 
 def test_a_csv_row_of_another_width_or_that_is_not_utf8_is_rejected_and_reading_goes_on() -> None:
     text = b"id,v\n1,a,extra\n2,\xff\n3,ok\n"
     found = read(text, "csv", key_field="id")
     assert [type(item).__name__ for item in found] == ["RejectedLine", "RejectedLine", "InputRecord"]
-    assert found[0].place[1:] == (2, b"1,a,extra")
+    assert found[0].line[1:] == (2, b"1,a,extra")
     assert isinstance(found[1], RejectedLine)
     assert "UTF-8" in found[1].reason
 
@@ -103,7 +103,7 @@ def test_a_csv_field_may_be_as_large_as_a_record_but_has_an_end(monkeypatch: pyt
 
 def test_blank_lines_before_the_header_of_a_csv_are_passed_over() -> None:
     found = records(b"\n\r\nid,v\n1,a\n", "csv", key_field="id", value_field="v")
-    assert [(item.place.number, item.key, item.value) for item in found] == [(4, b"1", b"a")]
+    assert [(item.line.number, item.key, item.value) for item in found] == [(4, b"1", b"a")]
     assert read(b"\n\n", "csv") == []
 
 
@@ -202,7 +202,7 @@ def test_a_json_line_that_does_not_fit_is_rejected_with_the_reason(
 ) -> None:
     found = rejected(line + b"\n", "jsonl", **shape)
     assert reason in found.reason
-    assert found.place[1:] == (1, line)
+    assert found.line[1:] == (1, line)
 
 
 def test_a_time_is_milliseconds_or_iso() -> None:
