@@ -54,7 +54,7 @@ async def test_many_questions_at_once_are_one_request(server: SchemaRegistry, cl
     questions = [asyncio.ensure_future(client.schema_by_id(1)) for _ in range(100)]
     await requested(server)
     questions[0].cancel()  # takes no other's answer away
-    server.hold(False)
+    server.release()
     found = await asyncio.gather(*questions, return_exceptions=True)
     assert isinstance(found[0], asyncio.CancelledError)
     assert {one.id for one in found[1:] if not isinstance(one, BaseException)} == {1}
@@ -142,7 +142,7 @@ async def test_a_question_ends_in_its_time(server: SchemaRegistry) -> None:
         with pytest.raises(RegistryUnavailableError, match="timeout_ms=100") as caught:
             await client.latest("a")
     assert caught.value.retriable
-    server.hold(False)
+    server.release()
     server.fail_next(times=10_000)
     async with SchemaRegistryClient(server.url, timeout_ms=300, retry_backoff_ms=1) as client:
         with pytest.raises(RegistryUnavailableError, match="503"):

@@ -152,12 +152,13 @@ class SchemaRegistry:
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
         self._faults.append(_Fault(status, times, path, headers))
 
-    def hold(self, is_held: bool = True) -> None:
-        """Keep every request waiting, until ``hold(False)``."""
-        if is_held:
-            self._gate.clear()
-        else:
-            self._gate.set()
+    def hold(self) -> None:
+        """Keep every request waiting, until ``release`` or ``clear_faults``."""
+        self._gate.clear()
+
+    def release(self) -> None:
+        """Let waiting requests go on; the other faults stay."""
+        self._gate.set()
 
     def clear_faults(self) -> None:
         """Remove every fault, and let waiting requests go on."""
