@@ -100,28 +100,28 @@ class Ledger:
 
     def record_found(self, records: Iterable[ConsumedRecord]) -> None:
         """Enter records that were read from a partition, in the log's order."""
-        for offset, key, value, _, timestamp_ms, _, partition, _ in records:
-            row = row_of(value or b"")
+        for record in records:
+            row = row_of(record.value or b"")
             if not 0 <= row < len(self.flights) or not self.states[row]:
                 self.foreign += 1
-                self._keep("foreign", partition, offset, row)
+                self._keep("foreign", record, row)
                 continue
             self.found += 1
             if self.times_found[row]:
                 self.twice += 1
-                self._keep("twice", partition, offset, row)
+                self._keep("twice", record, row)
             else:
                 self.times_found[row] = 1
             flight = self.flights[row]
-            if flight.value != value or flight.key != key or flight.timestamp_ms != timestamp_ms:
+            if (flight.value, flight.key, flight.timestamp_ms) != (record.value, record.key, record.timestamp_ms):
                 self.altered += 1
-                self._keep("altered", partition, offset, row)
-            self._compare_place(row, partition, offset)
-            if key is not None:
-                if self.keys.get(key, -1) >= row:
+                self._keep("altered", record, row)
+            self._compare_place(record, row)
+            if record.key is not None:
+                if self.keys.get(record.key, -1) >= row:
                     self.out_of_order += 1
-                    self._keep("out of order", partition, offset, row)
-                self.keys[key] = row
+                    self._keep("out of order", record, row)
+                self.keys[record.key] = row
 
     @property
     def lost(self) -> int:
@@ -179,20 +179,20 @@ class Ledger:
 
     # internals
 
-    def _compare_place(self, row: int, partition: int, offset: int) -> None:
+    def _compare_place(self, record: ConsumedRecord, row: int) -> None:
         state = self.states[row]
         if state == SENT:
             self.unanswered_found += 1
         elif state == FAILED:
             self.failed_found += 1
-        elif self.partitions[row] != partition or self.offsets[row] != offset:
+        elif (self.partitions[row], self.offsets[row]) != (record.partition, record.offset):
             self.misplaced += 1
-            self._keep("misplaced", partition, offset, row)
+            self._keep("misplaced", record, row)
 
-    def _keep(self, kind: str, partition: int, offset: int, row: int) -> None:
+    def _keep(self, kind: str, record: ConsumedRecord, row: int) -> None:
         kept = self.examples.setdefault(kind, [])
         if len(kept) < FIRST_FEW:
-            kept.append(f"{kind}: row {row} at partition {partition}, offset {offset}")
+            kept.append(f"{kind}: row {row} at partition {record.partition}, offset {record.offset}")
 
 
 def render_checks(checks: Sequence[Check]) -> list[str]:
