@@ -18,7 +18,7 @@ import json
 import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
 
@@ -57,23 +57,23 @@ Block: TypeAlias = list[InputRecord | RejectedLine]
 
 @dataclass(slots=True)
 class Outcome:
-    """The outcome of the input. ``partitions`` maps a number to count of records, first offset, last offset."""
+    """The outcome of the input, and of each partition by its number."""
 
     failed_file: TextIO | None = None
     sent: int = 0
     failed: int = 0
     bytes: int = 0
-    partitions: dict[int, list[int]] = field(default_factory=dict)
+    partitions: dict[int, PartitionOutcome] = field(default_factory=dict)
 
     def note_delivered(self, record: InputRecord, metadata: RecordMetadata) -> None:
         """Count a record that the broker has acknowledged."""
-        offset = metadata.offset
         self.sent += 1
         self.bytes += len(record.key or b"") + len(record.value or b"")
-        found = self.partitions.setdefault(metadata.partition, [0, offset, offset])
-        found[0] += 1
-        found[1] = min(found[1], offset)
-        found[2] = max(found[2], offset)
+        offset = metadata.offset
+        found = self.partitions.get(metadata.partition)
+        if found is None:
+            found = self.partitions[metadata.partition] = PartitionOutcome(first_offset=offset, last_offset=offset)
+        found.note(offset)
 
     def note_failed(self, item: InputRecord | RejectedLine, reason: str) -> None:
         """Count a line that was not sent, or whose outcome is unknown; the reason says which."""
@@ -90,18 +90,29 @@ class Outcome:
 
     def as_json(self, topic: str, seconds: float) -> dict[str, object]:
         """The summary for programs."""
-        partitions = {
-            number: {"records": count, "first_offset": first, "last_offset": last}
-            for number, (count, first, last) in sorted(self.partitions.items())
-        }
         return {
             "topic": topic,
             "sent": self.sent,
             "failed": self.failed,
             "bytes": self.bytes,
             "seconds": round(seconds, 3),
-            "partitions": partitions,
+            "partitions": {number: asdict(found) for number, found in sorted(self.partitions.items())},
         }
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionOutcome:
+    """The records that one partition acknowledged."""
+
+    records: int = 0
+    first_offset: int
+    last_offset: int
+
+    def note(self, offset: int) -> None:
+        """Count a record."""
+        self.records += 1
+        self.first_offset = min(self.first_offset, offset)
+        self.last_offset = max(self.last_offset, offset)
 
 
 # The options with their help texts, to keep the command's signature short.
@@ -346,9 +357,9 @@ def _summarize(outcome: Outcome, topic: str, seconds: float, stop: Stop) -> None
     rate = outcome.sent / seconds if seconds > 0 else 0.0
     ending = "stopped; " if stop.is_requested else ""
     say(f"{ending}{counted(outcome.sent, 'record')} to {topic} in {seconds:.1f} s ({rate:,.0f} a second)")
-    for number, (count, first, last) in sorted(outcome.partitions.items()):
-        offsets = "" if first < 0 else f", offsets {first} to {last}"
-        say(f"  partition {number}: {counted(count, 'record')}{offsets}")
+    for number, found in sorted(outcome.partitions.items()):
+        offsets = "" if found.first_offset < 0 else f", offsets {found.first_offset} to {found.last_offset}"
+        say(f"  partition {number}: {counted(found.records, 'record')}{offsets}")
     if outcome.failed:
         where = "" if outcome.failed_file is None else f": see {outcome.failed_file.name}"
         say(f"{counted(outcome.failed, 'line')} failed{where}")
