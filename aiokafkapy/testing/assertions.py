@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import SequenceMatcher
-from typing import Any, Final, Protocol, TypeAlias, TypedDict
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypedDict
 
 from ..common import ConsumedRecord, counted
 from ..errors import UnknownTopicOrPartitionError
@@ -24,6 +24,8 @@ LONGEST_SHOWN: Final = 200
 MOST_COMPARED: Final = 1000
 """The latest records that are compared for the message; similarity takes long to compute."""
 LONGEST_COMPARED: Final = 2000
+
+_BYTES: Final = (bytes, bytearray, memoryview)
 
 Wanted: TypeAlias = bytes | bytearray | memoryview | Callable[[Any], object] | None
 """Bytes, None for a tombstone or no key, or a function that accepts the content."""
@@ -89,19 +91,14 @@ class _Wanted:
     """The expectation of a record."""
 
     def __init__(self, value: Wanted, key: Wanted, headers: list[tuple[str, Wanted]]) -> None:
-        parts: list[tuple[str, str | None, Any]] = [("value", None, value), ("key", None, key)]
-        parts += [("header", name, content) for name, content in headers]
-        self._parts = [part for part in parts if part[2] is not ANY]
-        for kind, name, content in self._parts:
-            if not (content is None or callable(content) or isinstance(content, bytes | bytearray | memoryview)):
-                what = f"{kind} {name!r}" if name else kind
-                raise TypeError(
-                    f"assert_produced(): {what} is a {type(content).__name__}, not bytes, None or a function: records "
-                    "are compared as they are in Kafka, serialized"
-                )
+        parts = [_Part("value", None, value), _Part("key", None, key)]
+        parts += [_Part("header", name, content) for name, content in headers]
+        self._parts = [part for part in parts if part.wanted is not ANY]
+        for part in self._parts:
+            part.check()
 
     def __str__(self) -> str:
-        parts = [f"{_named(kind, name)} {_shown(wanted)}" for kind, name, wanted in self._parts]
+        parts = [f"{part} {_shown(part.wanted)}" for part in self._parts]
         return "a record" + (f" with {', '.join(parts)}" if parts else "")
 
     def is_met_by(self, record: ConsumedRecord) -> bool:
@@ -111,23 +108,56 @@ class _Wanted:
     def differences(self, record: ConsumedRecord) -> list[str]:
         """The parts of the record that differ, a line for each."""
         found = []
-        for kind, name, wanted in self._parts:
-            contents = _contents(record, kind, name)
-            if not any(_is(content, wanted) for content in contents):
+        for part in self._parts:
+            contents = part.contents(record)
+            if not any(map(part.is_met_by, contents)):
                 is_now = ", ".join(map(_shown, contents)) if contents else "missing"
-                found.append(f"{_named(kind, name)} is {is_now}, not {_shown(wanted)}")
+                found.append(f"{part} is {is_now}, not {_shown(part.wanted)}")
         return found
 
     def likeness(self, record: ConsumedRecord) -> tuple[int, float]:
         """Greater for a record that is nearer."""
-        alike = 0.0
-        for kind, name, wanted in self._parts:
-            if isinstance(wanted, bytes | bytearray | memoryview):
-                given = bytes(wanted)[:LONGEST_COMPARED]
-                contents = [each for each in _contents(record, kind, name) if each is not None]
-                ratios = [SequenceMatcher(None, given, each[:LONGEST_COMPARED], False).ratio() for each in contents]
-                alike += max(ratios, default=0.0)
-        return -len(self.differences(record)), alike
+        return -len(self.differences(record)), sum(part.similarity(record) for part in self._parts)
+
+
+class _Part(NamedTuple):
+    """A part of a record, and its expected content. ``name`` is that of a header."""
+
+    kind: str
+    name: str | None
+    wanted: Wanted
+
+    def __str__(self) -> str:
+        return self.kind if self.name is None else f"{self.kind} {self.name!r}"
+
+    def check(self) -> None:
+        """Raise TypeError for a content that no record can have."""
+        if not (self.wanted is None or callable(self.wanted) or isinstance(self.wanted, _BYTES)):
+            raise TypeError(
+                f"assert_produced(): {self} is a {type(self.wanted).__name__}, not bytes, None or a function: records "
+                "are compared as they are in Kafka, serialized"
+            )
+
+    def contents(self, record: ConsumedRecord) -> list[bytes | None]:
+        """The contents of the part in a record: none or several of a header."""
+        if self.kind == "header":
+            return [content for name, content in record.headers if name == self.name]
+        return [record.value if self.kind == "value" else record.key]
+
+    def is_met_by(self, content: bytes | None) -> bool:
+        """True if the content is the expected one."""
+        if callable(self.wanted):
+            return bool(self.wanted(content))
+        return content is None if self.wanted is None else content is not None and content == bytes(self.wanted)
+
+    def similarity(self, record: ConsumedRecord) -> float:
+        """From 0 to 1; 0 where no bytes are expected."""
+        if not isinstance(self.wanted, _BYTES):
+            return 0.0
+        given = bytes(self.wanted)[:LONGEST_COMPARED]
+        contents = [each for each in self.contents(record) if each is not None]
+        ratios = [SequenceMatcher(None, given, each[:LONGEST_COMPARED], False).ratio() for each in contents]
+        return max(ratios, default=0.0)
 
 
 def _message(
@@ -155,25 +185,9 @@ def _described(record: ConsumedRecord) -> str:
     return f"{place}: key {_shown(record.key)}, value {_shown(record.value)}{headers}"
 
 
-def _named(kind: str, name: str | None) -> str:
-    return kind if name is None else f"{kind} {name!r}"
-
-
-def _contents(record: ConsumedRecord, kind: str, name: str | None) -> list[bytes | None]:
-    if kind == "header":
-        return [content for found, content in record.headers if found == name]
-    return [record.value if kind == "value" else record.key]
-
-
-def _is(content: bytes | None, wanted: Wanted) -> bool:
-    if callable(wanted):
-        return bool(wanted(content))
-    return content is None if wanted is None else content is not None and content == bytes(wanted)
-
-
 def _shown(content: object) -> str:
     if callable(content):
-        return f"what {getattr(content, '__name__', repr(content))} accepts"
+        return f"bytes that {getattr(content, '__name__', repr(content))} accepts"
     return _cut(repr(bytes(content) if isinstance(content, bytearray | memoryview) else content))
 
 
