@@ -70,8 +70,7 @@ MAX_PARTITION: Final = 2**31 - 1
 _MAX_STRING: Final = 2**15 - 1
 """Bytes of UTF-8 in a STRING of the protocol."""
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-_MAX_TOPIC_NAME_LENGTH: Final = 249
-_TOPIC_NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{_MAX_TOPIC_NAME_LENGTH}}}")
+_TOPIC_NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_TOPIC_NAME_LENGTH}}}")
 _SHOWN_OF_A_NAME: Final = 40
 """Characters of a topic name in an error message; the rest is cut."""
 
@@ -189,7 +188,7 @@ def check_topic_name(name: object) -> None:
     is_short = len(name) <= _SHOWN_OF_A_NAME
     shown = repr(name) if is_short else f"{name[:_SHOWN_OF_A_NAME]!r}... ({len(name)} characters)"
     raise InvalidTopicError(
-        f"{shown} is not a valid name of a topic: write 1 to {_MAX_TOPIC_NAME_LENGTH} of the characters a-z, A-Z, 0-9, "
+        f"{shown} is not a valid name of a topic: write 1 to {MAX_TOPIC_NAME_LENGTH} of the characters a-z, A-Z, 0-9, "
         "'.', '_' and '-', but not '.' or '..'",
         topic=name,
     )

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from ...common import MAX_TOPIC_NAME_LENGTH
 from ...errors import ConfigurationError
 from .lanes import MAX_SHARDS
 
@@ -43,7 +44,7 @@ def outbox_table(
         sa.Column("uid", sa.Uuid, nullable=False),
         lane,
         sa.Column("shard", sa.SmallInteger, nullable=False),
-        sa.Column("topic", sa.String(249), nullable=False),
+        sa.Column("topic", sa.String(MAX_TOPIC_NAME_LENGTH), nullable=False),
         sa.Column("partition", sa.Integer),
         sa.Column("key", sa.LargeBinary),
         sa.Column("value", sa.LargeBinary),

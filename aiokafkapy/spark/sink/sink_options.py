@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from ...common import check_topic_name
+from ...common import MAX_TOPIC_NAME_LENGTH, check_topic_name
 from ...errors import InvalidTopicError
 from ...producer.config import ProducerConfig
 from ...reader.config import ReaderConfig
@@ -134,7 +134,8 @@ def _topic(given: Options, name: str) -> str | None:
         try:
             check_topic_name(topic)
         except InvalidTopicError as error:
-            raise OptionError(name, topic, "a valid topic: 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'") from error
+            expected = f"a valid topic: 1 to {MAX_TOPIC_NAME_LENGTH} of a-z, A-Z, 0-9, '.', '_' and '-'"
+            raise OptionError(name, topic, expected) from error
     return topic
 
 
