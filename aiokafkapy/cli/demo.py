@@ -13,7 +13,7 @@ import typer
 
 from .console_options import ConsoleAddress, ConsoleChoice
 from .demo_options import MASTER, NODES, OUT, TOPIC, Data, Master, Nodes, Out, SparkConf
-from .options import AsJson
+from .options import SERVERS_VARIABLE, AsJson
 from .progress import progress
 from .properties import parse_pairs
 from .reporting import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, say
@@ -28,7 +28,7 @@ Cluster = Annotated[
     typer.Option(
         "--bootstrap-servers",
         "-b",
-        envvar="AIOKAFKAPY_BOOTSTRAP_SERVERS",
+        envvar=SERVERS_VARIABLE,
         help="Use this cluster; otherwise an embedded broker is started.",
     ),
 ]

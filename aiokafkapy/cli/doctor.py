@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ..common import counted
-from .options import DEFAULT_SERVERS, ConfigEntries, client_options
+from .options import DEFAULT_SERVERS, SERVERS_VARIABLE, AsJson, ConfigEntries, client_options
 from .reporting import EXIT_FAILED, EXIT_OK
 from .running import Stop, run
 
@@ -35,7 +35,7 @@ def doctor(
         str,
         typer.Argument(
             metavar="HOST[:PORT]",
-            envvar="AIOKAFKAPY_BOOTSTRAP_SERVERS",
+            envvar=SERVERS_VARIABLE,
             help="Where to begin; several with commas. Without a port: 9092.",
         ),
     ] = DEFAULT_SERVERS,
@@ -46,7 +46,7 @@ def doctor(
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.1, help="Seconds for the whole check; each step has at most 5.")
     ] = DEFAULT_TIMEOUT,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check the way to a cluster: DNS, TCP, TLS, credentials, versions, each broker's address, a topic."""
     options = client_options(servers, config)

@@ -40,6 +40,7 @@ def explain(
     ] = None,
     config: ConfigEntries = None,
     show_all: Annotated[bool, typer.Option("--all", help="Also the options that are at their default.")] = False,
+    # Not ``options.AsJson``: JSON has more than the text.
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: every option, too.")] = False,
 ) -> None:
     """Show the producer's configuration in force: each value, where it came from, and its consequences."""

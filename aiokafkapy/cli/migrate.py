@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from ..common import counted
+from .options import AsJson
 from .reporting import EXIT_FAILED, EXIT_OK
 from .running import Stop, run
 
@@ -26,7 +27,7 @@ def migrate(
         typer.Argument(metavar="PATH", exists=True, help="Python files, or folders of them. Several are fine."),
     ],
     check: Annotated[bool, typer.Option("--check", help="List the necessary changes; the only mode.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List what changes when a program moves over from aiokafka, confluent-kafka, kafka-python or Spark's connector."""
 

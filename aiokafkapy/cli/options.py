@@ -23,6 +23,7 @@ from .reporting import EXIT_USAGE, CommandError
 __all__ = [
     "DEFAULT_SERVERS",
     "DEFAULT_TIMEOUT",
+    "SERVERS_VARIABLE",
     "AsJson",
     "BootstrapServers",
     "Certificate",
@@ -37,13 +38,15 @@ __all__ = [
 ]
 
 DEFAULT_SERVERS: Final = "localhost:9092"
+SERVERS_VARIABLE: Final = "AIOKAFKAPY_BOOTSTRAP_SERVERS"
+"""The environment's variable for the servers, which a client reads as well."""
 
 BootstrapServers = Annotated[
     str,
     typer.Option(
         "--bootstrap-servers",
         "-b",
-        envvar="AIOKAFKAPY_BOOTSTRAP_SERVERS",
+        envvar=SERVERS_VARIABLE,
         help="Brokers to start from: host:port, or several with commas.",
     ),
 ]

@@ -27,7 +27,15 @@ import typer
 
 from ..common import percentile
 from ..errors import BufferExhaustedError, KafkaError, MetadataNotReadyError
-from .options import DEFAULT_SERVERS, DEFAULT_TIMEOUT, BootstrapServers, ConfigEntries, Timeout, client_options
+from .options import (
+    DEFAULT_SERVERS,
+    DEFAULT_TIMEOUT,
+    AsJson,
+    BootstrapServers,
+    ConfigEntries,
+    Timeout,
+    client_options,
+)
 from .producing import started_producer
 from .progress import Progress, progress
 from .reporting import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, say
@@ -125,7 +133,7 @@ def perf(
     partitions: Annotated[int, typer.Option("--partitions", min=1, help="Partitions, when the topic is made.")] = 6,
     config: ConfigEntries = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure how fast records go in: rate, and the latency from send to acknowledgement."""
     options = client_options(bootstrap_servers, config, is_producer=True)

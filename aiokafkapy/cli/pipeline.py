@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from .demo_options import MASTER, NODES, OUT, TOPIC, Data, Master, Nodes, Out, SparkConf
-from .options import AsJson
+from .options import SERVERS_VARIABLE, AsJson
 from .progress import progress
 from .properties import parse_pairs
 from .reporting import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
@@ -27,7 +27,7 @@ def pipeline(
         typer.Option(
             "--bootstrap-servers",
             "-b",
-            envvar="AIOKAFKAPY_BOOTSTRAP_SERVERS",
+            envvar=SERVERS_VARIABLE,
             help="Use this cluster, which the executors must reach too; otherwise an embedded broker is started.",
         ),
     ] = None,

@@ -164,7 +164,8 @@ Resume = Annotated[
     typer.Option("--resume", help="Send a service's undelivered records, from its file, and mark the sent ones."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")]
+# Not ``options.AsJson``: the text of the summary is on stderr.
+SummaryAsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")]
 
 
 def produce(
@@ -188,7 +189,7 @@ def produce(
     config: ConfigEntries = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
     quiet: Quiet = False,
-    as_json: AsJson = False,
+    as_json: SummaryAsJson = False,
 ) -> None:
     """Write lines, CSV rows or JSON lines to a topic, from files or stdin.
 
