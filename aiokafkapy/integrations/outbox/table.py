@@ -35,8 +35,8 @@ def outbox_table(
     if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MAX_SHARDS:
         raise ConfigurationError(f"shards={shards!r} of outbox table {name!r}: write an int from 1 to {MAX_SHARDS}")
     published_at = sa.Column("published_at", sa.DateTime(timezone=True), comment="None while it is pending")
-    error = sa.Column("error", sa.Text, comment="why the record was refused; set to NULL it is tried again")
-    lane = sa.Column("lane", sa.BigInteger, nullable=False, comment="what keeps its order")
+    error = sa.Column("error", sa.Text, comment="the reason of the refusal; set to NULL it is tried again")
+    lane = sa.Column("lane", sa.BigInteger, nullable=False, comment="rows of one lane keep their order")
     table = sa.Table(
         name,
         metadata,

@@ -241,7 +241,7 @@ class SchemaStore:
         return level
 
     def reset_level(self, subject: str | None = None) -> str:
-        """Take back what was set; returns it."""
+        """Reset the level of a subject, or the global one; returns the former."""
         if subject is None:
             was, self.level = self.level, "BACKWARD"
         else:
@@ -276,7 +276,7 @@ class SchemaStore:
         return mode
 
     def reset_mode(self, subject: str) -> str:
-        """Take back what was set; returns it."""
+        """Reset the mode of a subject; returns the former."""
         was = self.own_mode(subject)
         self._subjects[subject].mode = None
         return was
