@@ -19,9 +19,9 @@ __all__ = ["Metadata", "Rule", "RuleKind", "RuleMode", "RuleSet", "RunMode"]
 
 RuleKind: TypeAlias = Literal["CONDITION", "TRANSFORM"]
 RunMode: TypeAlias = Literal["WRITE", "READ", "UPGRADE", "DOWNGRADE"]
-"""When rules are run."""
+"""The moment at which rules are run."""
 RuleMode: TypeAlias = Literal["WRITE", "READ", "WRITEREAD", "UPGRADE", "DOWNGRADE", "UPDOWN"]
-"""When a rule is to be run."""
+"""The moments at which a rule is to be run."""
 
 _BOTH = {"WRITEREAD": ("WRITE", "READ"), "UPDOWN": ("UPGRADE", "DOWNGRADE")}
 
