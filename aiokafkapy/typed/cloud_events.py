@@ -207,7 +207,7 @@ def _text(value: str | int | bool) -> bytes:
 
 
 def _time_text(moment: datetime | None) -> str | None:
-    """RFC 3339; a moment without a time zone is local time, as a record's time stamp is."""
+    """RFC 3339; a moment without a time zone is local time, as a record's timestamp is."""
     if moment is None:
         return None
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -3,7 +3,7 @@
 Pure. Kafka's counterpart is ``ProducerRecord``, whose constructor checks.
 
 Rules: a record that could never be published is refused before it is written, by the checks of ``producer.send``; the
-caller rolls back its transaction. A record without a time stamp gets the time of its ``add``, so that it is the same
+caller rolls back its transaction. A record without a timestamp gets the time of its ``add``, so that it is the same
 however often it is published.
 """
 
@@ -62,7 +62,7 @@ def row_values(record: ProducerRecord, shards: int, max_record_bytes: int, *, no
     """The columns of a record whose key and value are serialized.
 
     Raises InvalidTopicError, SerializationError, RecordTooLargeError, and TypeError or ValueError for a partition or
-    a time stamp.
+    a timestamp.
     """
     topic = topic_name(record.topic)
     key, value = _bytes_of(topic, "key", record.key), _bytes_of(topic, "value", record.value)

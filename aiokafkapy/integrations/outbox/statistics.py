@@ -41,4 +41,4 @@ class OutboxBacklog:
     pending: int
     refused: int
     oldest_timestamp_ms: int | None
-    """The lowest time stamp of a pending row: by default the time of its ``add``."""
+    """The lowest timestamp of a pending row: by default the time of its ``add``."""

@@ -85,7 +85,7 @@ def server_properties(node: Node, voters: str, voter_count: int) -> dict[str, ob
         "log.index.size.max.bytes": 1024 * 1024,
         "log.cleaner.dedupe.buffer.size": 4 * 1024 * 1024,
         "log.segment.delete.delay.ms": 1000,
-        # Tests use any time stamps: an old record would be deleted within five minutes.
+        # Tests use any timestamps: an old record would be deleted within five minutes.
         "log.retention.ms": -1,
         # Internal topics, as small as they can be.
         "offsets.topic.num.partitions": 1,

@@ -55,7 +55,7 @@ class SchemaRegistry:
     """A schema registry: ``async with SchemaRegistry() as registry: ... registry.url``.
 
     ``basic_auth_user_info`` ("user:password") or ``bearer_auth_token`` are required of every request; with
-    ``ssl_context`` it speaks HTTPS. ``clock`` gives the seconds since 1970, which are the time stamps of keys.
+    ``ssl_context`` it speaks HTTPS. ``clock`` gives the seconds since 1970, which are the timestamps of keys.
     """
 
     def __init__(
