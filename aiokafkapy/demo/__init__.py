@@ -1,5 +1,7 @@
 """The demo: every flight that left New York in 2013, sent through HTTP and through the producer, and read back.
 
+The options of the command line come in; a report with its checks goes out.
+
 ``aiokafkapy demo`` starts the embedded broker (or uses an existing cluster), starts a small FastAPI service in a
 separate process, replays real data through the service and the producer, reads everything back and checks that it is
 complete.

@@ -1,6 +1,6 @@
 """Events for people and machines: structured, and rate-limited in outages.
 
-Turns an event's name and fields into a log line. ``events`` has the loggers, ``rate_limit`` keeps an outage from
+An event's name and fields come in; a log line goes out. ``events`` has the loggers, ``rate_limit`` keeps an outage from
 filling the log, ``secret_names`` says which values are hidden, ``rendering`` is the part for structlog, imported with
 the first event that is not filtered out, and ``programs`` configures logging for our own programs. Beside them are the
 base of metrics (``window``) and the observers of a client's events (``observer``). Kafka's counterpart is slf4j with

@@ -3,6 +3,8 @@
 Public name: ``KafkaDataSource``, which Spark finds by itself if the package is installed (``pyspark_aiokafkapy``).
 Columns and options are those of Spark's own connector, format ``kafka``.
 
+Spark's options, and rows to write, come in; records go out to Kafka, and rows of the records that were read to Spark.
+
 Rule: the driver's workers for planning and committing import this package too, and so does a session that uses any
 data source at all. So Arrow, the producer and the reader are imported only by code that moves rows.
 """

@@ -6,6 +6,8 @@ that replays them, connections in memory, a virtual clock, and the pytest plugin
 installed through its entry point. Virtual time, seeds and faults for a whole service are
 ``aiokafkapy.testing.simulation``. ``DevBroker`` itself is in ``aiokafkapy.broker``.
 
+A test's options, scripts and faults come in; servers to connect to, and the records and requests that came, go out.
+
 Rule: importing this package imports none of its modules, since pytest loads the plugin in every run of every user;
 names are imported on first access.
 """

@@ -3,6 +3,8 @@
     orders = Topic[Order]("orders", key=lambda order: order.id)
     await orders.send(producer, Order(...))
 
+Models, events and failed records come in; records for the producer go out.
+
 ``topic`` turns a model into a record for the producer; ``cloud_events`` gives it the attributes of CloudEvents;
 ``dead_letters`` stands around a producer. Kafka has no counterpart: its serializers are typed, its topics are not.
 

@@ -499,3 +499,15 @@ def test_make_rebuilds_when_any_source_of_the_core_changes() -> None:
     kinds = {path for suffix in ("pyx", "pxd") for path in PACKAGE.rglob(f"*.{suffix}")}
     compiled = kinds | {path.with_suffix(".py") for path in kinds if path.with_suffix(".py").exists()}
     assert set(line.partition(":=")[2].split()) == {str(path.relative_to(ROOT)) for path in compiled}
+
+
+# Their docstrings are of names, of one class, or of the form of their functions.
+PACKAGES_WITHOUT_FLOW = (".", "broker", "broker/handlers", "errors", "producer/mock", "spark/_register")
+
+
+def test_every_package_says_what_comes_in_and_what_goes_out() -> None:
+    packages = {str(file.parent.relative_to(PACKAGE)): file for file in PACKAGE.rglob("__init__.py")}
+    for name in PACKAGES_WITHOUT_FLOW:
+        del packages[name]
+    texts = {name: ast.get_docstring(ast.parse(file.read_text())) or "" for name, file in packages.items()}
+    assert [name for name, text in texts.items() if not re.search(r"\b(comes?\s+in|[Ii]n\s+comes?)\b", text)] == []

@@ -1,5 +1,7 @@
 """The demo's second half: a Spark job that reads the flights' topic with our source and writes with our sink.
 
+A topic of flights comes in; topics and Parquet files with the results, pictures, a page and a report of checks go out.
+
 - ``results``: the four results, as Spark computes them: delays by carrier, by hour, by route, and rolling by airport
 - ``expected``: the same by pandas, from the data file
 - ``job``: the Spark program: batch and stream, to Kafka and Parquet, and back

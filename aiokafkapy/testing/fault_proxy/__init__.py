@@ -6,6 +6,9 @@
         proxy.drop_next(ApiKey.PRODUCE, times=2)      # appended, but never answered
         proxy.resume()
 
+Clients' connections and a test's faults come in; the brokers' answers with the proxy's addresses, or their failures,
+go out.
+
 ``proxy.py`` has the fault verbs, ``rules.py`` the armed request faults, ``requests.py`` the request and answer types,
 ``links.py`` the pair of connections per client connection, ``gates.py`` the ports, ``traffic.py`` the part of the
 proxy that both use, and ``addresses.py`` the addresses in responses.

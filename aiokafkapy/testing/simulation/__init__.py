@@ -10,6 +10,8 @@
     def test_an_order_is_stored_once() -> None:
         simulate(scenario, seeds=200)
 
+A coroutine and seeds come in; the first seed that fails goes out, with the fewest faults with which it does.
+
 Hours pass at once, connections are cut and nodes come and go, and a seed that fails is run again exactly as it was. Our
 own simulation, ``tests/simulation``, uses the same modules.
 
