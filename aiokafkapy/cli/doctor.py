@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["doctor"]
 
 DEFAULT_TIMEOUT: Final = 30.0
+STEP_TIMEOUT: Final = 5.0
+"""That of ``Doctor`` itself, whose package is not imported for the help."""
 _MARKS: Final = {"ok": ("ok", "green"), "warning": ("warn", "yellow"), "failed": ("FAIL", "red")}
 
 
@@ -44,7 +46,10 @@ def doctor(
     ] = None,
     config: ConfigEntries = None,
     timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, help="Seconds for the whole check; each step has at most 5.")
+        float,
+        typer.Option(
+            "--timeout", min=0.1, help=f"Seconds for the whole check; each step has at most {STEP_TIMEOUT:g}."
+        ),
     ] = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
@@ -60,7 +65,7 @@ def doctor(
             ProducerConfig.from_properties(options),
             topic=topic,
             tell=(lambda finding: None) if as_json else _print,
-            step_timeout=min(5.0, timeout),
+            step_timeout=min(STEP_TIMEOUT, timeout),
         )
         with stop.ends_at_once():
             findings = await examiner.examine(timeout)
