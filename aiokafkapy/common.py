@@ -25,6 +25,7 @@ __all__ = [
     "HIDDEN",
     "LAST_PORT",
     "MAX_PARTITION",
+    "MAX_TOPIC_NAME_LENGTH",
     "NO_LEADER",
     "NO_LEADER_EPOCH",
     "NO_TIMESTAMP",
@@ -61,6 +62,7 @@ NO_LEADER: Final = -1
 NO_LEADER_EPOCH: Final = -1
 DEFAULT_PORT: Final = 9092
 LAST_PORT: Final = 65_535
+MAX_TOPIC_NAME_LENGTH: Final = 249
 HIDDEN: Final = "<hidden>"
 """The text shown in place of a secret."""
 SHOWN_BITS: Final = 128

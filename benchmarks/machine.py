@@ -1,5 +1,6 @@
 """The machine on which figures were measured: processor, cores, kernel, versions, and whether anything else was
-running."""
+running.
+"""
 
 from __future__ import annotations
 

@@ -140,7 +140,8 @@ def workload(name: str, *clients: str) -> Callable[[Workload], Workload]:
 
 def entry(name: str, *clients: str) -> Callable[[Entry], Entry]:
     """Register a function that runs in the command's process under ``name``; for these clients only, when any are
-    named."""
+    named.
+    """
 
     def register(function: Entry) -> Entry:
         _entries.update({(name, client): function for client in clients or ("",)})

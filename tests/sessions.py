@@ -23,7 +23,8 @@ __all__ = ["SESSION_MS", "SlowNetwork", "send_over_sessions"]
 
 SESSION_MS: Final = 1300
 """A broker refuses a client that renews a session within a second of the last time, and clients do so from 85 % of it
-on."""
+on.
+"""
 IN_FLIGHT: Final = 5
 FIRST_CONNECTIONS: Final = 2
 """The connections to the bootstrap server, and to the leader of the partition."""
@@ -31,7 +32,8 @@ FIRST_CONNECTIONS: Final = 2
 
 class SlowNetwork:
     """The place that a producer's ``connector`` connects through: every byte is some time on its way, and none is
-    lost."""
+    lost.
+    """
 
     def __init__(self, delay: float = 0.015) -> None:
         self.connections = 0

@@ -31,7 +31,8 @@ ENDING_SECONDS: Final = 30.0
 """Seconds for which an interrupted thread waits for its coroutine to end."""
 LAST_MOMENT: Final = 1.0
 """Seconds that a stopped loop gives its coroutines before they are cancelled: their objects are closed, so they
-only have to report that."""
+only have to report that.
+"""
 
 T = TypeVar("T")
 

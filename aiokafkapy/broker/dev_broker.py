@@ -93,7 +93,8 @@ class DevBroker:
         **config: object,
     ) -> None:
         """Reads nothing but the table of releases, and needs no running loop. Raises ConfigurationError for a wrong
-        option."""
+        option.
+        """
         if nodes < 1:
             raise ConfigurationError(f"nodes={nodes}: a broker has at least one node")
         if listeners is not None and (host, port) != ("127.0.0.1", 0):

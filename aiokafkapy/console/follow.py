@@ -46,7 +46,8 @@ SLICE: Final = 100
 class Followed(TypedDict):
     """A message about records as they are written. ``fitting`` of the ``seen`` records match the filter; ``decided``
     are partition, offset and outcome of rows that came before; ``unreadable`` counts further records, which cannot be
-    decoded."""
+    decoded.
+    """
 
     rows: JsonLike
     decided: list[tuple[int, int, str]]

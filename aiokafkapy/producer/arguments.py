@@ -1,6 +1,6 @@
 """The callers' arguments, checked where they come in, alike in the compiled and the interpreted form.
 
-Owns the rules for topics, partitions, time stamps, headers, keys and values, and the error texts. It knows no producer
+Owns the rules for topics, partitions, timestamps, headers, keys and values, and the error texts. It knows no producer
 and no state. Kafka's counterpart is ``ProducerRecord``, whose constructor checks.
 
 Rules:
@@ -52,7 +52,7 @@ MAX_MILLISECONDS: Final = 2**31 - 1
 
 
 class EarlyTime(int):
-    """A row's time stamp before 1970. Callers may not give such a time, as in Java; a table may contain it, if its
+    """A row's timestamp before 1970. Callers may not give such a time, as in Java; a table may contain it, if its
     records were read from another topic.
     """
 
@@ -96,7 +96,7 @@ def chosen_partition(topic: str, chosen: Any, count: int) -> int | None:
 
 
 def time_of(topic: object, timestamp_ms: object) -> int:
-    """A time stamp that is not None, in milliseconds."""
+    """A timestamp that is not None, in milliseconds."""
     number = plain_number(timestamp_ms)
     if number < 0:
         if type(timestamp_ms) is EarlyTime:

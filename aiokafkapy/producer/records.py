@@ -34,7 +34,7 @@ __all__ = [
 HeadersLike: TypeAlias = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
 """A record's headers: pairs in any iterable, which is read once, or a mapping."""
 Timestamp: TypeAlias = int | datetime
-"""A record's time stamp: milliseconds since 1970, or a datetime; one without a time zone is local time, as for its own
+"""A record's timestamp: milliseconds since 1970, or a datetime; one without a time zone is local time, as for its own
 ``timestamp()``. Not before 1970, as in Java.
 """
 Unchecked: TypeAlias = Any
@@ -130,7 +130,7 @@ class BytesWithHeaders(bytes):
 
 
 class RecordMetadata(NamedTuple):
-    """The place of a delivered record: topic, partition, offset, and the time stamp it carries there.
+    """The place of a delivered record: topic, partition, offset, and the timestamp it carries there.
 
     The sizes are those of the key and value as sent, in bytes, or -1 for None.
     """

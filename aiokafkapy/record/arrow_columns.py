@@ -29,7 +29,7 @@ __all__ = ["record_batch", "schema"]
 def schema(*, with_headers: bool = False) -> pa.Schema:
     """The columns: key, value, topic, partition, offset, timestamp, timestampType and, if asked for, headers.
 
-    Time stamps are microseconds in UTC; their type is 0 for create time, 1 for log append time. Headers are null for a
+    Timestamps are microseconds in UTC; their type is 0 for create time, 1 for log append time. Headers are null for a
     record without any.
     """
     arrow = _pyarrow()

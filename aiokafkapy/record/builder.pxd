@@ -209,7 +209,7 @@ cdef inline unsigned char *write_body(
 cdef inline void cut_stencil(
     Stencil *stencil, uint64_t timestamp_delta, Py_ssize_t count, Py_ssize_t value_size
 ) noexcept nogil:
-    """Make the stencil for the record at offset delta ``count``; the time stamp's delta is zigzag-encoded."""
+    """Make the stencil for the record at offset delta ``count``; the timestamp's delta is zigzag-encoded."""
     cdef uint64_t offset_delta = zigzag_of(count)
     cdef int64_t body_size = size_body(timestamp_delta, offset_delta, -1, value_size, 0, 0)
     cdef unsigned char *out = write_varint(stencil.bytes, zigzag_of(body_size))

@@ -72,7 +72,8 @@ SMALL_STORAGE: Final = 2048
 FEWEST_ALIKE: Final = 4
 MOST_ALIKE: Final = 64
 """The number of values that are encoded in one step. Fewer cost more than they save; before each value that differs
-from the next ones, as many were examined for nothing."""
+from the next ones, as many were examined for nothing.
+"""
 
 UNLIMITED: Final = 1 << 62
 """An allowance that no batch reaches."""

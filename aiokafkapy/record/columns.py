@@ -88,7 +88,7 @@ class HeadersColumn(NamedTuple):
 class Columns(NamedTuple):
     """The columns of some rows; None for a missing column.
 
-    ``topics`` are numbers into a list of names. A time stamp is its number times ``multiplier``, divided by ``divisor``
+    ``topics`` are numbers into a list of names. A timestamp is its number times ``multiplier``, divided by ``divisor``
     and rounded down, in milliseconds.
     """
 

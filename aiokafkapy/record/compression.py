@@ -42,7 +42,8 @@ XERIAL_HEADER: Final = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 """Magic, version 1, compatible with version 1; then blocks, each after its size as a big-endian int."""
 XERIAL_BLOCK: Final = 1024 * 1024
 """Bytes per block. Java's client uses 32 KiB, readers accept any size; after each block a thread has to reacquire the
-GIL."""
+GIL.
+"""
 
 LZ4_HEADERS: Final = (
     (64 * 1024, bytes.fromhex("04224d18604082")),
@@ -164,7 +165,8 @@ _INLINE_LIMITS: Final = {
 
 QUICK: Final = 4
 """The factor from ``inline_limit`` to ``quick_limit``. A thread takes the GIL before and after its work; while the loop
-is busy it waits for it each time (5 ms, by Python's default) and fights with it: some 70 µs of the loop's own time."""
+is busy it waits for it each time (5 ms, by Python's default) and fights with it: some 70 µs of the loop's own time.
+"""
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:

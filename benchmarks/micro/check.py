@@ -41,7 +41,8 @@ RECORDED_RUNS = 3
 
 QUIET = 1.1
 """A machine that is quiet gives a process nearly all the time that it wants: so much time passes at most for its CPU
-time."""
+time.
+"""
 PATIENCE_SECONDS = 30.0
 """The longest wait for a quiet moment before something is measured again."""
 
@@ -79,7 +80,8 @@ def confirm(
     measure_again: Callable[[list[str]], Mapping[str, Measured]],
 ) -> list[Comparison]:
     """``compare``; figures that look worse are measured again, ``REPEATS`` times at most; the best of a figure
-    counts."""
+    counts.
+    """
     best = dict(found)
     for _ in range(REPEATS):
         worse = [comparison.label for comparison in compare(recorded, best) if comparison.is_worse]

@@ -40,7 +40,8 @@ TOPIC = "null"
 TASKS = 1_000
 SLICE = 1_024
 """Records between two turns of the loop where the call itself never gives one; as many as ``enqueue`` takes at 100
-bytes."""
+bytes.
+"""
 ARROW_SLICE = 100_000
 KEYS = 20_000
 SEVEN = 7

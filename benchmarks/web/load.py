@@ -42,7 +42,8 @@ BATCHED: Final[dict[str, Any]] = {"batch_size": 16, "buffer_timeout": 0.1, "ling
 
 Load = Callable[[str, int], Awaitable[dict[str, Any]]]
 """Sends requests to a URL for some milliseconds. Returns the ``requests`` that were answered, the ``seconds`` that
-they took, and latencies, by the names of figures. Raises MeasurementError for any that was not answered with 200."""
+they took, and latencies, by the names of figures. Raises MeasurementError for any that was not answered with 200.
+"""
 
 
 @entry("request")

@@ -127,7 +127,8 @@ CLIENTS: Final[dict[str, Callable[[str, str, dict[str, Any]], FastAPI]]] = {
 
 class Counter:
     """A wrapper that counts the application's answers; a client that left before the body was read counts as neither
-    kind."""
+    kind.
+    """
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app

@@ -1,5 +1,6 @@
 """Promise 1: accepted = delivered + failed, always, also across cancel, close, crash of the Sender and loop shutdown.
-No future is left pending."""
+No future is left pending.
+"""
 
 from __future__ import annotations
 
@@ -173,7 +174,8 @@ async def test_a_failure_that_nobody_awaits_is_logged_once_with_topic_and_count(
 
 async def test_a_failure_that_is_awaited_is_the_awaiters(cluster: Cluster, silent_loop: list[dict[str, Any]]) -> None:
     """Each of many waiters of one batch gets an error of its own, whose traceback is its own too and does not grow
-    with their number."""
+    with their number.
+    """
     topic = await cluster.create_topic()
     async with cluster.producer(linger_ms=50) as producer:
         await producer.partitions_for(topic)

@@ -1,5 +1,6 @@
 """Promise 5: cancelling ``send`` before the record is accepted means that it is never sent, and its room is given back;
-afterwards delivery goes on and the account stays exact. Cancelling any task of ours fails pending records."""
+afterwards delivery goes on and the account stays exact. Cancelling any task of ours fails pending records.
+"""
 
 from __future__ import annotations
 
@@ -445,7 +446,8 @@ async def test_each_call_may_be_cancelled_at_every_turn_of_the_loop(cluster: Clu
 @pytest.mark.parametrize("seed", range(5))
 async def test_waiters_that_are_cancelled_in_any_order_leave_every_byte(cluster: Cluster, seed: int) -> None:
     """The line has large and small ones. As many waiting records as fit are let in when others leave, in the order of
-    the line."""
+    the line.
+    """
     chance = random.Random(seed)
     topic = await cluster.create_topic()
     async with cluster.producer(**SMALL) as producer:

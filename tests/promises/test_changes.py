@@ -113,7 +113,8 @@ async def test_a_bootstrap_name_that_resolves_elsewhere_leads_to_the_new_brokers
     cluster: Cluster, resolver: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """All brokers are replaced by a new cluster, where somebody else has the producer id that was ours, and has
-    written under it the very sequences that come next: nothing of ours may be taken for theirs."""
+    written under it the very sequences that come next: nothing of ours may be taken for theirs.
+    """
     if is_on_uvloop():
         pytest.skip("uvloop asks the system by itself")
     topic = await cluster.create_topic()
@@ -146,7 +147,8 @@ async def test_a_wrong_cluster_behind_a_nodes_address_gets_no_record(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """KIP-1242. An address was given to a broker of somebody else's cluster, which has a topic of the same name. The
-    bootstrap addresses are still ours: they are gone back to, and nothing that the stranger says is believed."""
+    bootstrap addresses are still ours: they are gone back to, and nothing that the stranger says is believed.
+    """
     caplog.set_level(logging.WARNING)
     topic = await cluster.create_topic()
     async with DevBroker() as stranger, cluster.producer(**QUICK, metadata_max_age_ms=300) as producer:

@@ -1,5 +1,6 @@
 """Promises 2 and 5, for calls with their own deadlines: ``deadline()`` is the time of the records that are sent in it,
-and with ``cancel_takes_back`` a cancelled call leaves nothing behind that was not sent."""
+and with ``cancel_takes_back`` a cancelled call leaves nothing behind that was not sent.
+"""
 
 from __future__ import annotations
 

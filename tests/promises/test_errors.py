@@ -1,5 +1,6 @@
 """Promise 10: errors say topic, partition, size and limit, the cause (last OS error per address), whether it is
-retriable, and whether the outcome is unknown."""
+retriable, and whether the outcome is unknown.
+"""
 
 from __future__ import annotations
 

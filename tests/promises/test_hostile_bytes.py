@@ -1,5 +1,6 @@
 """Promise 9: a wrong length, correlation id, CRC or garbage drops that connection and retries; no unbounded allocation;
-the dev broker too."""
+the dev broker too.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """The life of a producer: forks, other loops, frozen clocks, debug mode, being dropped, failed starts, close in every
-state, and programs that just end."""
+state, and programs that just end.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """Promise 6: ``buffer_memory`` is a hard bound in bytes; waiters are FIFO and exactly as many wake as fit; N concurrent
-sends cost O(N)."""
+sends cost O(N).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ async def test_a_stalled_broker_holds_no_more_than_buffer_memory(
     cluster: Cluster, codec: str, megabytes: int, offered_bytes: int
 ) -> None:
     """Far more is offered. The process may grow by the buffer, a fifth of it, and the fixed costs of threads and of the
-    proxy's sockets."""
+    proxy's sockets.
+    """
     topic = await cluster.create_topic(partitions=6)
     noise = random.Random(1)
     limit = megabytes * MEBIBYTE
@@ -218,7 +220,8 @@ async def test_gathered_sends_cost_the_same_each_however_many_there_are(
     dev_cluster: Cluster, buffer_memory: int
 ) -> None:
     """Counted in callbacks of the loop, which no busy machine can blur; the benchmarks measure their time
-    (``gathered``). Only the producer matters: dev broker."""
+    (``gathered``). Only the producer matters: dev broker.
+    """
     if is_on_uvloop():
         pytest.skip("callbacks cannot be counted on uvloop")
     topic = await dev_cluster.create_topic()
@@ -236,7 +239,8 @@ async def test_gathered_sends_cost_the_same_each_however_many_there_are(
 
 async def test_a_waiting_send_has_fewer_collectable_objects_than_a_waiting_task(dev_cluster: Cluster) -> None:
     """The collector's walk makes the 32,000th of gathered sends dearer than the first. Nothing of ours is: a
-    future, and the iterator that awaits it, are two things more than our waiter."""
+    future, and the iterator that awaits it, are two things more than our waiter.
+    """
     if not aiokafkapy.compiled:
         pytest.skip("interpreted objects are always tracked")
     topic = await dev_cluster.create_topic()
@@ -280,7 +284,8 @@ async def tracked_objects_of_a_task(work: Callable[[], Coroutine[Any, Any, Any]]
 @asynccontextmanager
 async def flat(cluster: Cluster, code: int, **fields: Any) -> AsyncIterator[Callable[[], int]]:
     """Produce requests are answered with a code and go no further, so that no broker's memory grows in this process;
-    gives the bytes that Python holds now, by its own account."""
+    gives the bytes that Python holds now, by its own account.
+    """
 
     def rule(request: Request) -> Answer:
         cluster.net.forget_requests()

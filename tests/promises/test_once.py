@@ -1,5 +1,6 @@
 """Promise 4: with idempotence (the default) a retry never duplicates; an expired batch leaves no sequence gap; an epoch
-bump rewrites only refused batches."""
+bump rewrites only refused batches.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ async def test_the_answers_of_five_in_flight_are_lost_and_nothing_is_written_aga
 
 async def test_nothing_overtakes_the_first_batch_of_a_new_producer(cluster: Cluster) -> None:
     """A broker that knows nothing of a producer takes any sequence. Had a later batch been written while the first was
-    refused, the first would be out of order until it expires."""
+    refused, the first would be out of order until it expires.
+    """
     topic = await cluster.create_topic()
     values = [b"%03d" % n + bytes(300) for n in range(60)]
     async with cluster.producer(**QUICK, batch_size=1_500, max_request_size=40_000) as producer:
@@ -222,7 +224,8 @@ async def test_records_behind_one_in_doubt_are_delivered_once_and_in_order(clust
 
 async def test_a_bump_does_not_rewrite_another_partitions_batches_in_flight(cluster3: Cluster) -> None:
     """Partition 0 asks for a new epoch while a batch of partition 1, on another node, is on the wire: its retry must be
-    the same bytes, or records that may be on the broker already would be written twice."""
+    the same bytes, or records that may be on the broker already would be written twice.
+    """
     topic = await cluster3.create_topic(partitions=3)
     nodes = {partition: await cluster3.leader_of(topic, partition) for partition in range(3)}
     assert nodes[0] != nodes[1]
@@ -364,7 +367,8 @@ async def test_a_retried_batch_is_the_same_to_the_last_byte(cluster: Cluster, co
 
 async def test_a_request_that_arrives_after_all_is_not_written_when_many_have_come_since(cluster: Cluster) -> None:
     """The network kept it while the connection broke, we sent it again, and eight more batches: more than the five that
-    a broker remembers of each producer. Answers that no client awaits do not matter; it may not write it."""
+    a broker remembers of each producer. Answers that no client awaits do not matter; it may not write it.
+    """
     topic = await cluster.create_topic()
     kept: list[bytes] = []
 

@@ -1,5 +1,6 @@
 """Promise 3: per partition, wire order is call order, also when the buffer was full, on retries, splits and leader
-moves, with five requests in flight."""
+moves, with five requests in flight.
+"""
 
 from __future__ import annotations
 
@@ -310,7 +311,8 @@ async def test_batches_of_a_new_leader_do_not_make_brokers_forget_those_of_the_o
 
 async def test_with_the_gapless_guarantee_nothing_is_written_behind_a_record_that_failed(cluster: Cluster) -> None:
     """An application that sends the failed records again, from the first on, gets a log without a gap, though a third
-    is refused."""
+    is refused.
+    """
     topic = await cluster.create_topic(config={"max.message.bytes": "2000"})
     chance = random.Random(7)
     values = [b"%d" % n for n in range(300)]

@@ -1,6 +1,7 @@
 """Promise 8: metadata requests stay within outage / back-off + 1, for any number of records and partitions;
 exponential back-off with jitter; about ten log lines a minute per broker; recovery within back-off + 1 round trip;
-leader hints in Produce responses are used."""
+leader hints in Produce responses are used.
+"""
 
 from __future__ import annotations
 

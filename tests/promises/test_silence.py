@@ -1,5 +1,6 @@
 """Promises 2 and 8 where a connection is open and says nothing, or ends at the moment it is written to: that costs one
-time-out, only for requests to that broker, and is never an error while there is time to try again."""
+time-out, only for requests to that broker, and is never an error while there is time to try again.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ ONE_TIMEOUT: dict[str, Any] = QUICK | {"request_timeout_ms": 4_000, "socket_conn
 
 class Mute:
     """Lets one node never answer an API: the one named, or else the first that is asked. As answers keep their order,
-    nothing that comes after on the same connection is answered either."""
+    nothing that comes after on the same connection is answered either.
+    """
 
     def __init__(self, cluster: Cluster, api: ApiKey, node_id: int | None = None) -> None:
         self.node_id = node_id

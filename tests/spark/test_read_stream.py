@@ -24,7 +24,8 @@ Batches = dict[int, list[int]]
 
 class Query:
     """A query with a checkpoint, whose sink keeps the rows of each micro-batch; a batch that is done again replaces
-    its earlier rows, as an idempotent sink does."""
+    its earlier rows, as an idempotent sink does.
+    """
 
     def __init__(self, spark: SparkSession, servers: str, checkpoint: Path) -> None:
         self._spark = spark

@@ -1,5 +1,6 @@
 """A service with a spool, killed -9 anywhere: acknowledged records are delivered, in order, and twice only as
-documented."""
+documented.
+"""
 
 from __future__ import annotations
 

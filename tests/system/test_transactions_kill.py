@@ -167,7 +167,8 @@ async def offset_of_the_group(broker: KilledBroker) -> int:
 @pytest.mark.parametrize("broker", [1, 2], indirect=True)
 async def test_killed_anywhere(broker: KilledBroker) -> None:
     """Under transactions one after another: transactions reported as committed are there, and all that are there are
-    whole."""
+    whole.
+    """
     chance = random.Random(7)
     told: set[int] = set()
     failed: list[errors.KafkaError] = []

@@ -1,5 +1,6 @@
 """Two-phase commit (KIP-939) on the dev broker: a prepared transaction waits for its end, over crashes of every
-party."""
+party.
+"""
 
 from __future__ import annotations
 

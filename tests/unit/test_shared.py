@@ -1,5 +1,6 @@
 """The shared resources of a chain of tests: started once, ended together, and not tried again where it does not
-start."""
+start.
+"""
 
 from __future__ import annotations
 

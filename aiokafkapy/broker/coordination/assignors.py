@@ -124,7 +124,8 @@ def _all(partition_counts: Mapping[UUID, int]) -> Iterator[TopicIdPartition]:
 
 def _level(kept: Mapping[str, set[TopicIdPartition]], partition_counts: Mapping[UUID, int]) -> dict[str, Assignment]:
     """The even assignment where each member may have every partition: the members with the most partitions keep the
-    remainder."""
+    remainder.
+    """
     if not kept:
         return {}
     least, more = divmod(sum(partition_counts.values()), len(kept))
@@ -143,7 +144,8 @@ def _level_by_moves(
     subscriptions: Subscriptions, kept: Mapping[str, set[TopicIdPartition]], partition_counts: Mapping[UUID, int]
 ) -> dict[str, Assignment]:
     """Give free partitions to the subscribed member that has fewest; then move partitions while that evens the
-    numbers."""
+    numbers.
+    """
     assigned = {member: set(partitions) for member, partitions in kept.items()}
     subscribers = {
         topic_id: [member for member, topics in subscriptions.items() if topic_id in topics]

@@ -88,7 +88,8 @@ class ClassicMembers:
 
     def heartbeat(self, group: ConsumerGroup, identity: MemberIdentity) -> None:
         """Note that a member lives. Raises RebalanceInProgressError when it must join again, another error if
-        unknown."""
+        unknown.
+        """
         member, _ = _member_of_generation(group, identity)
         self._manager.rearm(group, member)
         if group.must_join_again(member):

@@ -303,7 +303,8 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
 
     def reconcile(self, member: ConsumerGroupMember, owned: Assignment | None) -> None:
         """Take a member one step nearer to the target; ``owned`` are the partitions that it reports, None if it reports
-        none."""
+        none.
+        """
 
         def still_has(partitions: Assignment) -> bool:
             return bool(partitions) and (owned is None or not owned.isdisjoint(partitions))

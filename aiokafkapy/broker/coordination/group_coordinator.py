@@ -190,7 +190,8 @@ class GroupCoordinator:
 
     def heartbeat(self, identity: MemberIdentity) -> None:
         """Note that a member lives. Raises RebalanceInProgressError when it must join again, another error if
-        unknown."""
+        unknown.
+        """
         found = self._groups.get(identity.group_id)
         if isinstance(found, ConsumerGroup):
             self._classic_members.heartbeat(found, identity)

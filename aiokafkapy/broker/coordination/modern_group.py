@@ -60,7 +60,8 @@ class ModernGroupMember:
         self, client_id: str, client_host: str, rack_id: str | None, subscribed_topic_names: Sequence[str] | None
     ) -> bool:
         """Take a heartbeat's fields, of which None means unchanged; returns whether the subscribed names have
-        changed."""
+        changed.
+        """
         self.client_id, self.client_host = client_id, client_host
         if rack_id is not None:
             self.rack_id = rack_id

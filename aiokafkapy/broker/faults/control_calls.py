@@ -203,7 +203,8 @@ class ControlCall:
     @classmethod
     def of(cls, control: str, arguments: Mapping[str, object] | None = None) -> ControlCall:
         """The call with its defaults filled in. Raises ValueError, with the value and its limit, for an invalid
-        argument."""
+        argument.
+        """
         spec = CONTROLS.get(control) if isinstance(control, str) else None
         if spec is None:
             raise ValueError(f"there is no control {control!r}: there are {', '.join(CONTROLS)}")

@@ -51,7 +51,8 @@ MEASURES: Final = {
     "mean_delay": "DOUBLE",
 }
 """The columns of every result after its key columns: all flights, those that left, those more than 15 minutes late,
-the sum and the largest of the delays in minutes, and their mean over those that left (null if none did)."""
+the sum and the largest of the delays in minutes, and their mean over those that left (null if none did).
+"""
 
 
 @dataclass(frozen=True, slots=True)

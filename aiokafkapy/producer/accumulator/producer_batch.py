@@ -446,7 +446,7 @@ class ProducerBatch(SequencedBatch):
 
     def copy_without(self, left_out: Collection[int]) -> tuple[RecordBatchBuilder, list[tuple[int, int]]]:
         """All other records in a new builder, and where each run of them begins: (index here, index there)."""
-        # The limit was for filling: with another first time stamp the others may grow by some bytes.
+        # The limit was for filling: with another first timestamp the others may grow by some bytes.
         builder, runs = RecordBatchBuilder(MAX_BATCH_SIZE), []
         builder.expected = self.builder.records_size * (self.builder.count - len(left_out)) // self.builder.count
         was_left_out = True

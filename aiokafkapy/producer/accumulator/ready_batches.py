@@ -215,7 +215,8 @@ class ReadyBatches:
 
     def _note_ready(self, queues: dict[PartitionQueue, None], now: float, takes_all: bool) -> None:
         """Tell the timer. ``takes_all``: a request goes to the leader, and takes its other partitions' batches
-        along."""
+        along.
+        """
         if self.timer is None:
             return
         for queue in queues:

@@ -24,7 +24,8 @@ __all__ = ["BYTE_PRICE", "CANDIDATES", "Candidate", "CodecChoice", "CodecChooser
 
 BYTE_PRICE: Final = 20e-9
 """Seconds of CPU that a byte less is worth. A gigabit's wire takes 8 ns for it; the other replicas, the disks and the
-readers come on top."""
+readers come on top.
+"""
 MARGIN: Final = 0.1
 INTERVALS: Final = (0.0, 1.0, 5.0, 15.0, 60.0)
 """Seconds from one sample to the next; the last one is repeated."""

@@ -122,7 +122,7 @@ class Delivery:
 
     @property
     def timestamp_ms(self) -> int:
-        """The record's own time stamp."""
+        """The record's own timestamp."""
         return self._timestamp_ms
 
     def __repr__(self) -> str:

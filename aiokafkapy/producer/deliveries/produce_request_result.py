@@ -255,7 +255,7 @@ class ProduceRequestResult:
         return self.status != PENDING
 
     def metadata(self, index: int, timestamp_ms: int, key_size: int, value_size: int) -> RecordMetadata:
-        """The place of record ``index``; log append time wins over the record's own time stamp."""
+        """The place of record ``index``; log append time wins over the record's own timestamp."""
         offset = self.base_offset + index if self.base_offset >= 0 else INVALID_OFFSET
         if self.log_append_time_ms >= 0:
             timestamp_ms = self.log_append_time_ms

@@ -4,7 +4,7 @@
   system call in Python 3.11 (for the process id), so asyncio is asked only if its last answer may be wrong. The
   compiled form sees that in asyncio's own data; here the last loop is the answer as long as it runs and the thread is
   the same, which is wrong only if another loop runs within a turn of the first, as asyncio forbids.
-- ``now_ms()``: milliseconds since the epoch, for a record's time stamp. A simulation replaces ``time`` in the module
+- ``now_ms()``: milliseconds since the epoch, for a record's timestamp. A simulation replaces ``time`` in the module
   that this function is from.
 
 The compiled twin is ``shortcuts.pyx``.

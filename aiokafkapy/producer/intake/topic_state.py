@@ -34,5 +34,5 @@ class TopicState:
         self.waiting: deque[PendingRecord] | None = None
         # Calls other than records' that wait for the topic's metadata.
         self.askers = 0
-        # Raises for a time stamp that the topic is known not to take (``topic_limits``).
+        # Raises for a timestamp that the topic is known not to take (``topic_limits``).
         self.check_time: Callable[[int], object] | None = None

@@ -3,7 +3,7 @@
 Owns the places where a topic's limits apply: the accumulator, whose batches they bound, and the topic's state, which
 checks the times that calls give. ``LimitsReader`` learns them. Java has no counterpart.
 
-Rule: a topic without limits costs a record nothing; one with limits costs it a look at its time stamp.
+Rule: a topic without limits costs a record nothing; one with limits costs it a look at its timestamp.
 """
 
 from __future__ import annotations

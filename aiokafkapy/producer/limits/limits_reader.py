@@ -82,7 +82,7 @@ class LimitsReader:
         return limits
 
     def refused(self, topic: str) -> None:
-        """A record, or a batch, of the topic was too large, or had a wrong time stamp: look again."""
+        """A record, or a batch, of the topic was too large, or had a wrong timestamp: look again."""
         self.book.hurry(topic, self._loop.time())
         self._rearm()
 

@@ -79,7 +79,7 @@ class TopicLimits(NamedTuple):
 
     @property
     def bounds_times(self) -> bool:
-        """True when a record may be refused for its time stamp."""
+        """True when a record may be refused for its timestamp."""
         has_bound = self.timestamp_before_max_ms is not None or self.timestamp_after_max_ms is not None
         return has_bound and not self.uses_log_append_time
 

@@ -82,7 +82,8 @@ def kind_of_in_flight(value: object) -> str:
 
 def partitioner_or_none(value: object) -> object:
     """The partitioner: one of the names, a function, or an object with ``partition()``. None is murmur2, whose names it
-    also stands for. ValueError for anything else."""
+    also stands for. ValueError for anything else.
+    """
     if isinstance(value, str):
         if value in (ROUND_ROBIN, _ROUND_ROBIN_CLASS):
             return ROUND_ROBIN

@@ -100,7 +100,7 @@ class InFlightBatches:
         self.last_errors: dict[TopicPartition, KafkaError] = {}
         self.watch: BatchWatcher | None = None
         self.on_refused: Callable[[str], object] | None = None
-        """Called with the topic of a batch that a broker found too large, or whose time stamps it does not take."""
+        """Called with the topic of a batch that a broker found too large, or whose timestamps it does not take."""
         self.on_codec_refused: Callable[[str, int], bool] | None = None
         """Called with the topic and the codec of a batch that a broker refused for its codec; True if we chose that
         codec.

@@ -76,7 +76,8 @@ _IN_DOUBT: Final = frozenset(
 )
 """After these errors the records may be in the log. The last two also come from a leader that appended them, waited
 for its followers and lost the lead or a disk meanwhile (Java's ``DelayedProduce``,
-``ReplicaManager.getPartitionOrError``)."""
+``ReplicaManager.getPartitionOrError``).
+"""
 
 _NOT_THERE: Final = frozenset((OutOfOrderSequenceNumberError.code, UnknownProducerIdError.code))
 """A broker that answers with one of these has looked for the batch among those that it remembers: it is not there."""

@@ -51,7 +51,7 @@ FRAME_MARK: Final = b"\xa5\x5aSP"
 
 _HEAD: Final = Struct(">4sIIQ")  # mark, size of the body, checksum, sequence
 _CHECKED: Final = Struct(">4sIQ")  # salt, size, sequence
-_BODY: Final = Struct(">iqiiiI")  # partition or -1, time stamp, sizes of topic, key and value, headers; -1 is None
+_BODY: Final = Struct(">iqiiiI")  # partition or -1, timestamp, sizes of topic, key and value, headers; -1 is None
 _HEADER: Final = Struct(">ii")  # sizes of name and value
 
 FRAME_OVERHEAD: Final = _HEAD.size + _BODY.size

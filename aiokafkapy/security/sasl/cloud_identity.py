@@ -36,7 +36,8 @@ _TAG: Final = "tag_"
 
 def cloud_provider_for(kind: str, options: SaslOptions) -> AzureManagedIdentity | AwsWebIdentity:
     """The provider of ``sasl_oauthbearer_metadata_authentication_type``; raises ConfigurationError for an unknown
-    kind, for missing or wrong settings, and for an extra that is not installed."""
+    kind, for missing or wrong settings, and for an extra that is not installed.
+    """
     settings = parse_pairs("sasl_oauthbearer_config", options.sasl_oauthbearer_config or "")
     if kind == "azure_imds":
         return AzureManagedIdentity(settings, options)

@@ -105,7 +105,8 @@ class TokenMechanism(Mechanism):
 
 class SaslServer:
     """A broker's half of the exchange; ``said`` are the received messages, and ``refuses`` is the error of a
-    refusal."""
+    refusal.
+    """
 
     def __init__(self, broker: FakeBroker, lifetime_ms: int = 0) -> None:
         self.said: list[bytes] = []

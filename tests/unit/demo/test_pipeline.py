@@ -57,7 +57,8 @@ def test_a_summary_counts_departures_and_delays(data: Path) -> None:
 
 def test_a_window_is_there_when_it_is_over_for_the_watermark(data: Path) -> None:
     """The last flight leaves on the 20th at 04:59, so the watermark is the 13th at 04:59, and of the windows of the
-    flights on the 1st all seven are over, of that on the 20th none."""
+    flights on the 1st all seven are over, of that on the 20th none.
+    """
     found = rows(expected_rolling(flights_frame(data)))
     ends = [f"2013-01-{day:02d}" for day in range(2, 9)]
     assert [row[:3] for row in found if row[0] == "EWR"] == [("EWR", end, 2) for end in ends]

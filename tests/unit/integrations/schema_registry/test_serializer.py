@@ -1,5 +1,6 @@
 """aiokafkapy.integrations.schema_registry.serializer: options that contradict each other, lazy imports, and questions
-that are asked once and beside the records."""
+that are asked once and beside the records.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """aiokafkapy.integrations.schema_registry.rules.cel: the variables of expressions, and the conversion of their
-results."""
+results.
+"""
 
 from __future__ import annotations
 
