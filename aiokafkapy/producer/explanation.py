@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from ..common import HIDDEN, JsonLike
 from ..observability import is_secret_name
 from .config import ADAPTIVE_LINGER_MS, AUTO_LINGER_MS, MAX_INT, ProducerConfig
-from .identity.transaction_manager import BATCHES_REMEMBERED
+from .identity.sequenced_batch import BATCHES_REMEMBERED
 from .options.auto import AUTO
 from .options.circuit_options import CircuitBreaker
 

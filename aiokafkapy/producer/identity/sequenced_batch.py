@@ -12,6 +12,7 @@ from typing import Final
 from ...common import TopicPartition
 
 __all__ = [
+    "BATCHES_REMEMBERED",
     "MAX_SEQUENCE",
     "NO_PRODUCER_EPOCH",
     "NO_PRODUCER_ID",
@@ -24,6 +25,10 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 MAX_SEQUENCE: Final = 2**31 - 1
+BATCHES_REMEMBERED: Final = 5
+"""The batches of a producer that brokers remember in each partition (``ProducerStateEntry``): they do not detect older
+duplicates.
+"""
 _NOTHING: Final = -1  # this and the next one are C numbers when compiled
 _MASK: Final = MAX_SEQUENCE
 

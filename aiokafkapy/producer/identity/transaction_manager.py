@@ -40,6 +40,7 @@ from ...errors import (
 )
 from ...states import StateTable
 from .sequenced_batch import (
+    BATCHES_REMEMBERED,
     MAX_SEQUENCE,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -59,10 +60,6 @@ __all__ = [
 
 NO_LAST_ACKED_SEQUENCE: Final = -1
 MAX_EPOCH: Final = 2**15 - 1
-BATCHES_REMEMBERED: Final = 5
-"""The batches of a producer that brokers remember in each partition (``ProducerStateEntry``): they do not detect older
-duplicates.
-"""
 NO_OFFSET: Final = -1
 
 

@@ -129,8 +129,8 @@ def test_an_object_that_is_not_a_producer_is_left_alone() -> None:
 
 def test_a_file_that_is_not_python_is_reported() -> None:
     ((line, what),) = lines("x = 1\nprint 'two'\n")
-    assert (line, what) == (2, "no Python that this version reads")
-    assert lines("a\0b")[0][1] == "no Python that this version reads"
+    assert (line, what) == (2, "not Python that this version can read")
+    assert lines("a\0b")[0][1] == "not Python that this version can read"
 
 
 @pytest.mark.parametrize("source", ["-" * 100_000 + "1", "a" + ".b" * 5_000 + "()"])
@@ -142,7 +142,7 @@ def test_expressions_that_are_too_deep_are_a_finding(source: str) -> None:
         ((line, what),) = lines(source)
     finally:
         sys.setrecursionlimit(limit)
-    assert (line, what) == (1, "no Python that this version reads")
+    assert (line, what) == (1, "not Python that this version can read")
 
 
 def changes_below(paths: list[Path]) -> list[Change]:
