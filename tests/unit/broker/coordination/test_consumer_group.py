@@ -22,8 +22,8 @@ REBALANCE_TIMEOUT = 30.0
 
 @dataclass(eq=False)
 class Consumer:
-    """A client that keeps to the protocol: it gives partitions up before it says so, and adds the new ones that it is
-    told.
+    """A client that keeps to the protocol: it gives partitions up before it says so, and adds the new ones of an answer
+    unless a later answer was lost.
     """
 
     member_id: str
@@ -106,7 +106,10 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     @rule(consumer=consumers)
     def act(self, consumer: Consumer) -> None:
         if consumer.owned <= consumer.assigned:
-            consumer.owned = consumer.assigned
+            # Not after a lost answer, which may have taken partitions that the member had not yet said it owns: Kafka's
+            # CurrentAssignmentBuilder gives these to others at once.
+            if not consumer.says_all:
+                consumer.owned = consumer.assigned
         else:
             consumer.owned &= consumer.assigned
 
