@@ -13,6 +13,7 @@ cdef class Cluster:
     cdef public object invalid_topics
     cdef public object unauthorized_topics
     cdef public bint is_bootstrap
+    cdef object _partitions_by_node
 
     cpdef node_by_id(self, object node_id)
     cpdef topic(self, object name)

@@ -4,7 +4,7 @@ Owns the look-ups. Knows neither how responses are read (``metadata_answer``) an
 to request them (``metadata``), nor any protocol message. Kafka's counterpart is ``org.apache.kafka.common.Cluster``.
 
 Rules: a view never changes, so it may be used across an ``await``; a look-up costs the same with one topic and with ten
-thousand.
+thousand; the part that few callers need (partitions by node) is computed on first use.
 """
 
 from __future__ import annotations
@@ -33,10 +33,15 @@ NO_CONTROLLER: Final = -1
 
 
 class Cluster:
-    """One state of the cluster as the client saw it. Before the first answer it is ``Cluster.bootstrap(addresses)``."""
+    """One state of the cluster as the client saw it. Before the first answer it is ``Cluster.bootstrap(addresses)``.
+
+    A user's partitioner is given it: it has the look-ups of Java's ``Cluster``, also those that the client does not use
+    itself (``internal_topics``, ``partitions_for_node``).
+    """
 
     __slots__ = (
         "_nodes_by_id",
+        "_partitions_by_node",
         "_topics",
         "cluster_id",
         "controller",
@@ -66,6 +71,8 @@ class Cluster:
         self.invalid_topics = invalid_topics
         self.unauthorized_topics = unauthorized_topics
         self.is_bootstrap = is_bootstrap
+        # Computed on first use.
+        self._partitions_by_node: dict[int, tuple[PartitionInfo, ...]] | None = None
 
     @classmethod
     def bootstrap(cls, addresses: Iterable[tuple[str, int]]) -> Cluster:
@@ -77,6 +84,11 @@ class Cluster:
     def topics(self) -> Mapping[str, TopicMetadata]:
         """Every topic with partitions in this view, by name; read-only."""
         return MappingProxyType(self._topics)
+
+    @property
+    def internal_topics(self) -> frozenset[str]:
+        """Kafka's own topics. O(topics)."""
+        return frozenset(name for name, topic in self._topics.items() if topic.is_internal)
 
     def topic(self, name: str) -> TopicMetadata | None:
         """All that is known of one topic, or None."""
@@ -106,6 +118,12 @@ class Cluster:
         found = self._topics.get(topic)
         return () if found is None else found.available
 
+    def partitions_for_node(self, node_id: int) -> tuple[PartitionInfo, ...]:
+        """The partitions that this node leads. The first call on a view is O(partitions)."""
+        if self._partitions_by_node is None:
+            self._partitions_by_node = self._group_by_leader()
+        return self._partitions_by_node.get(node_id, ())
+
     def leader_for(self, topic_partition: TopicPartition) -> Node | None:
         """The node that leads the partition, or None when there is no leader or its address is not known."""
         topic = self._topics.get(topic_partition[0])
@@ -119,6 +137,17 @@ class Cluster:
     def __repr__(self) -> str:
         kind = "bootstrap, " if self.is_bootstrap else ""
         return f"<Cluster {kind}id={self.cluster_id}, nodes={len(self.nodes)}, topics={len(self._topics)}>"
+
+    # internals
+
+    def _group_by_leader(self) -> dict[int, tuple[PartitionInfo, ...]]:
+        grouped: dict[int, list[PartitionInfo]] = {}
+        for topic in self._topics.values():
+            for partition in topic.made_partitions():
+                if partition.leader == NO_LEADER:
+                    continue
+                grouped.setdefault(partition.leader, []).append(partition)
+        return {node_id: tuple(partitions) for node_id, partitions in grouped.items()}
 
 
 # Not tracked by the cyclic garbage collector: there may be ten thousand, and none can be part of a cycle.

@@ -29,6 +29,11 @@ def test_available_partitions_have_a_leader(cluster: Cluster) -> None:
     assert [partition.partition for partition in cluster.available_partitions_for_topic("t")] == [0, 1]
 
 
+def test_partitions_by_node(cluster: Cluster) -> None:
+    assert [partition.partition for partition in cluster.partitions_for_node(1)] == [0]
+    assert cluster.partitions_for_node(3) == ()
+
+
 def test_a_leader_without_address_does_not_count(cluster: Cluster) -> None:
     assert cluster.leader_for(TopicPartition("__x", 0)) is None
     assert cluster.leader_for(TopicPartition("t", 2)) is None
@@ -49,6 +54,7 @@ def test_unknown_values_are_empty(cluster: Cluster) -> None:
 def test_ids_and_names(cluster: Cluster) -> None:
     assert cluster.topic_id("t") == TOPIC_ID
     assert cluster.controller == NODES[1]
+    assert cluster.internal_topics == {"__x"}
     assert cluster.invalid_topics == {"a b"}
     assert set(cluster.topics) == {"t", "__x"}
 
