@@ -1,4 +1,4 @@
-"""``tcp_server``: a TCP server of a test's own.
+"""``tcp_server``: a TCP server of a test's own, and ``closed_port``, a port that surely has none.
 
 asyncio's ``Server.wait_closed`` waits for no connection before Python 3.12. A connection that ends after its loop is a
 ResourceWarning, in any test in which the garbage is collected.
@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
-__all__ = ["Serve", "tcp_server"]
+__all__ = ["Serve", "closed_port", "tcp_server"]
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None] | None]
 """Serves one connection."""
+
+
+@contextlib.contextmanager
+def closed_port() -> Iterator[int]:
+    """A port of the loopback address that refuses connections until the end of the block: it is bound, so that no other
+    program can listen on it meanwhile.
+    """
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 @contextlib.asynccontextmanager
