@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import structlog  # noqa: F401  # the first event that is logged imports it, 6 MB: not in the middle of a measurement
+
 from aiokafkapy import KafkaProducer
 from aiokafkapy.errors import KafkaError
 

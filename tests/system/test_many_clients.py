@@ -97,8 +97,8 @@ async def test_clients_that_drip_cost_no_more_than_the_bytes_they_sent() -> None
     """Slow-loris: each announces the largest request there may be, and sends it byte by byte."""
     async with DevBroker() as broker:
         loop = asyncio.get_running_loop()
-        with frugal(MEBIBYTE + 200 * 20 * KIBIBYTE):
-            slow = [await connected(broker) for _ in range(200)]
+        with contextlib.ExitStack() as sockets, frugal(MEBIBYTE + 200 * 20 * KIBIBYTE):
+            slow = [sockets.enter_context(await connected(broker)) for _ in range(200)]
             for each in slow:
                 await loop.sock_sendall(each, struct.pack(">i", 100 * MEBIBYTE))
             async with KafkaProducer(broker.bootstrap_servers, linger_ms=0) as producer:
@@ -107,8 +107,6 @@ async def test_clients_that_drip_cost_no_more_than_the_bytes_they_sent() -> None
                         await loop.sock_sendall(each, b"\0")
                     assert (await producer.send("t", b"%d" % n)).offset == n
                 assert broker.metrics()["connections"] >= 200
-        for each in slow:
-            each.close()
         await until(lambda: broker.metrics()["connections"] == 0, 30)
 
 
