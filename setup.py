@@ -52,14 +52,16 @@ DIRECTIVES = {
 }
 """The directives of every module."""
 BYTE_KERNEL = {"boundscheck": False, "wraparound": False, "cdivision": True, "initializedcheck": False}
+"""Loops over bytes check their bounds themselves."""
+PLAIN_FUNCTIONS = {"binding": False}
+"""Plain C functions, which a task calls faster."""
 OWN_DIRECTIVES = {
     f"{PACKAGE}/record/arrow_rows.pyx": BYTE_KERNEL,
     f"{PACKAGE}/record/builder.pyx": BYTE_KERNEL,
     f"{PACKAGE}/record/record_columns.pyx": BYTE_KERNEL,
-    # A task calls the methods of a waiter, and plain C functions are called faster.
-    f"{PACKAGE}/producer/deliveries/waiter.pyx": {"binding": False},
+    f"{PACKAGE}/producer/deliveries/waiter.pyx": PLAIN_FUNCTIONS,
 }
-"""The directives that a module has beside those: loops over bytes check their bounds themselves."""
+"""The directives that a module has beside those of every module."""
 
 
 def core_sources() -> list[Path]:
@@ -110,7 +112,7 @@ class BuildCore(build_ext):
             inventory.write_text(text)
         names[CORE] = inventory.relative_to(ROOT).as_posix()
         made = []
-        for own in [{}, *{id(own): own for own in OWN_DIRECTIVES.values()}.values()]:
+        for own in ({}, BYTE_KERNEL, PLAIN_FUNCTIONS):
             made += cythonize(
                 [Extension(name, [source]) for name, source in names.items() if OWN_DIRECTIVES.get(source, {}) == own],
                 build_dir=str(BUILD),

@@ -16,7 +16,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol
 
-from ..client.config import MAX_INT, MAX_LONG
+from ..client.config import MAX_LONG
+from ..client.network_client_utils import request_timeout_ms
 from ..common import Node, TopicPartition, number_within, topic_partition_of
 from ..errors import KafkaError, LeaderNotAvailableError, UnknownTopicOrPartitionError, make
 from ..protocol.api import ApiKey
@@ -102,8 +103,8 @@ class RecordDeletion:
         self, leader: Node, partitions: list[TopicPartition], seconds: float, outcomes: dict[TopicPartition, Outcome]
     ) -> None:
         entries = [(tp, {"partition_index": tp.partition, "offset": self.offsets[tp]}) for tp in partitions]
-        timeout_ms = int(min(seconds * 1000, MAX_INT))
-        build = partial(build_request, ApiKey.DELETE_RECORDS, topics=by_topic(entries), timeout=timeout_ms)
+        topics, timeout_ms = by_topic(entries), request_timeout_ms(seconds)
+        build = partial(build_request, ApiKey.DELETE_RECORDS, topics=topics, timeout=timeout_ms)
         try:
             response = await self._send(ApiKey.DELETE_RECORDS, build, seconds, leader)
         except KafkaError as error:

@@ -23,7 +23,14 @@ from uuid import UUID
 
 from ..client.config import MAX_INT, ClientConfig, given_config
 from ..client.network_client import NetworkClient
-from ..client.network_client_utils import ATTEMPTS, attempt_timeout, next_refusal, retry_until, unless_refused
+from ..client.network_client_utils import (
+    ATTEMPTS,
+    attempt_timeout,
+    next_refusal,
+    request_timeout_ms,
+    retry_until,
+    unless_refused,
+)
 from ..cluster.metadata import Metadata
 from ..cluster.metadata_answer import Replicas, partition_of
 from ..common import (
@@ -371,8 +378,7 @@ class TopicAdmin:
         raise IllegalStateError("the admin is closed") if error is None else error.fresh()
 
     def _timeout_ms(self, timeout: float | None) -> int:
-        """For a request, whose field takes 24 days."""
-        return int(min(self._limit(timeout) * 1000, MAX_INT))
+        return request_timeout_ms(self._limit(timeout))
 
     def _limit(self, timeout: float | None) -> float:
         """A call's time-out, by default the admin's. Raises TypeError and ValueError for anything else."""

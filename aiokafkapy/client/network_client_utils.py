@@ -22,6 +22,7 @@ from ..errors import DisconnectedError, KafkaError, KafkaTimeoutError
 from ..protocol.api import api_name
 from ..protocol.codec import Message, Struct
 from .nodes.client_request import ClientRequest, ClientResponse
+from .options.config_fields import MAX_INT
 
 if TYPE_CHECKING:
     from .nodes.node_readiness import NodeReadiness
@@ -34,6 +35,7 @@ __all__ = [
     "attempt_timeout",
     "await_ready",
     "next_refusal",
+    "request_timeout_ms",
     "retry_until",
     "send_and_receive",
     "unless_refused",
@@ -205,3 +207,8 @@ async def retry_until(
         if isinstance(error, KafkaError):
             raise
         raise KafkaTimeoutError(describe(timeout, last)) from last
+
+
+def request_timeout_ms(seconds: float) -> int:
+    """A time-out for a request's field, which takes 24 days at most."""
+    return int(min(seconds * 1000, MAX_INT))

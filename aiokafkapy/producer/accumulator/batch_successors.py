@@ -15,7 +15,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import itemgetter
+from operator import attrgetter
 
 from ...errors import IllegalStateError
 from ...record.builder import RecordBatchBuilder
@@ -71,7 +71,7 @@ def _without(batch: ProducerBatch, errors: Mapping[int, BaseException], compress
     if runs:
         rest = _successor(batch, builder, runs[0][0], compression)
         moves += [Move(index, rest.produce_result, index_there) for index, index_there in runs]
-    batch.pass_on(() if rest is None else (rest,), sorted(moves, key=itemgetter(0)), len(indexes))
+    batch.pass_on(() if rest is None else (rest,), sorted(moves, key=attrgetter("first")), len(indexes))
     if indexes:
         failed.fail([errors[index] for index in indexes].__getitem__)
     return rest

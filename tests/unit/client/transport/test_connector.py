@@ -7,7 +7,7 @@ import contextlib
 import socket
 import ssl
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from aiokafkapy.client.config import ClientConfig
 from aiokafkapy.client.nodes.connection_states import NodeConnectionState
 from aiokafkapy.client.transport.connector import Connector
 from aiokafkapy.errors import KafkaConnectionError
-from tests.tcp_servers import tcp_server
+from tests.tcp_servers import closed_port, tcp_server
 
 
 class Peer(asyncio.Protocol):
@@ -69,11 +69,9 @@ async def port() -> AsyncIterator[int]:
 
 
 @pytest.fixture
-def closed_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-    return port
+def refusing_port() -> Iterator[int]:
+    with closed_port() as port:
+        yield port
 
 
 @pytest.fixture
@@ -136,23 +134,23 @@ async def test_minus_one_leaves_the_buffers_to_the_system(port: int) -> None:
 
 
 async def test_addresses_that_refuse_are_passed_over_in_one_attempt(
-    attempts: Attempts, port: int, closed_port: int
+    attempts: Attempts, port: int, refusing_port: int
 ) -> None:
-    attempts.use(Loop(("127.0.0.1", closed_port), ("127.0.0.2", closed_port), ("127.0.0.1", port)))
+    attempts.use(Loop(("127.0.0.1", refusing_port), ("127.0.0.2", refusing_port), ("127.0.0.1", port)))
     state = NodeConnectionState("broker", 9092)
     peer = await attempts.connect(state)
     assert peer.label == f"broker:9092 (127.0.0.1:{port})"
     assert [address for address, _ in attempts.failures] == [
-        f"broker:9092 (127.0.0.1:{closed_port})",
-        f"broker:9092 (127.0.0.2:{closed_port})",
+        f"broker:9092 (127.0.0.1:{refusing_port})",
+        f"broker:9092 (127.0.0.2:{refusing_port})",
     ]
     assert state.needs_resolution
 
 
 async def test_when_all_refuse_the_error_names_the_host_and_the_name_is_resolved_again(
-    attempts: Attempts, closed_port: int
+    attempts: Attempts, refusing_port: int
 ) -> None:
-    attempts.use(Loop(("127.0.0.1", closed_port), ("127.0.0.1", closed_port)))
+    attempts.use(Loop(("127.0.0.1", refusing_port), ("127.0.0.1", refusing_port)))
     state = NodeConnectionState("broker", 9092)
     for number in (1, 2):
         with pytest.raises(KafkaConnectionError, match="cannot connect to broker:9092"):

@@ -20,6 +20,7 @@ from aiokafkapy.protocol.codec import decode_response
 from aiokafkapy.testing import FaultProxy, Recording
 from aiokafkapy.testing.connections import MAX_FRAME
 from aiokafkapy.testing.fault_proxy import Answer
+from tests.tcp_servers import closed_port
 
 from .harness import DEADLINE, METADATA_VERSION, Connect, Server, framed, is_answered, metadata_of, plain_request, turns
 
@@ -264,9 +265,8 @@ async def test_the_clients_end_reaches_the_broker_after_its_last_bytes(server: S
 
 
 async def test_a_target_that_refuses_resets_the_client(connect: Connect) -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        async with FaultProxy(f"127.0.0.1:{nobody.getsockname()[1]}") as proxy:
+    with closed_port() as port:
+        async with FaultProxy(f"127.0.0.1:{port}") as proxy:
             assert await (await connect(proxy)).is_reset()
 
 
