@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
+import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -61,12 +62,25 @@ public class GroupOfTen {
         void commit() {
             if (uncommitted == 0) return;
             try {
-                consumer.commitSync();
+                commitWithNewestEpoch();
             } catch (RebalanceInProgressException error) {
                 return;
             }
             committed.addAndGet(uncommitted);
             uncommitted = 0;
+        }
+
+        /** Commits once more while a heartbeat gives the member a new epoch: Kafka refuses a commit that it overtakes,
+         * the consumer of the new protocol says so instead of committing again, and the member is still one. */
+        void commitWithNewestEpoch() {
+            while (true) {
+                try {
+                    consumer.commitSync();
+                    return;
+                } catch (CommitFailedException error) {
+                    if (!error.getMessage().contains("stale member epoch")) throw error;
+                }
+            }
         }
 
         @Override

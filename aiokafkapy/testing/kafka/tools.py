@@ -71,7 +71,7 @@ class KafkaTools:
                 _reap(process)
                 watchdog.release(process.pid)
         if check and process.returncode != 0:
-            said = "\n".join((output + errors).decode(errors="replace").strip().splitlines()[-20:])
+            said = "\n".join((output + errors).decode(errors="replace").strip().splitlines()[-50:])
             raise KafkaToolError(f"{class_name} ended with {process.returncode}:\n{said}")
         return output.decode()
 
