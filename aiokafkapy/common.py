@@ -24,7 +24,10 @@ __all__ = [
     "DEFAULT_PORT",
     "HIDDEN",
     "LAST_PORT",
+    "MAX_INT",
+    "MAX_LONG",
     "MAX_PARTITION",
+    "MAX_SHORT",
     "MAX_TOPIC_NAME_LENGTH",
     "NO_LEADER",
     "NO_LEADER_EPOCH",
@@ -68,8 +71,12 @@ HIDDEN: Final = "<hidden>"
 SHOWN_BITS: Final = 128
 """A number of more bits is not written out: Python refuses to format very long ones."""
 
-MAX_PARTITION: Final = 2**31 - 1
-_MAX_STRING: Final = 2**15 - 1
+MAX_SHORT: Final = 2**15 - 1
+MAX_INT: Final = 2**31 - 1
+MAX_LONG: Final = 2**63 - 1
+"""The bounds of the protocol's integers and of Kafka's option types."""
+MAX_PARTITION: Final = MAX_INT
+_MAX_STRING: Final = MAX_SHORT
 """Bytes of UTF-8 in a STRING of the protocol."""
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _TOPIC_NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_TOPIC_NAME_LENGTH}}}")

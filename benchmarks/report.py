@@ -36,7 +36,7 @@ beside it and the buffer that suits the workload (1 for a lone await, a quarter 
 kafka-python and Java (ProducerPerformance, JVM as Kafka's scripts set it up, its warm-up not in the rate but in the
 CPU) with batches of 128 KiB. The records of each client were read back by librdkafka's consumer and counted. In the
 group "dev broker" a row's client is the broker, and CPU is its. In the groups "open loop" and "web open loop" the rate
-is the load's, a share of what aiokafka can do, and a latency counts from when its record or request was due."""
+is the load's, a share of aiokafka's highest rate, and a latency counts from when its record or request was due."""
 
 # Name, figure, digits after the point.
 _COLUMNS: Final = (

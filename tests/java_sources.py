@@ -20,7 +20,8 @@ from aiokafkapy.testing.servers.file_lock import locked
 
 __all__ = ["COMPILER", "compiled"]
 
-COMPILER: Final = Artifact("org.eclipse.jdt", "ecj", "3.33.0")
+VERSION: Final = "3.33.0"
+COMPILER: Final = Artifact("org.eclipse.jdt", "ecj", VERSION)
 """It runs on Java 17, as Kafka does."""
 
 
@@ -44,7 +45,7 @@ def compiled(source: Path, jars: Path | None = None) -> Path:
 
 
 def _compile(source: Path, jars: Sequence[Path], classes: Path) -> None:
-    compiler = gather_jars("ecj-3.33.0", [COMPILER], "Eclipse's Java compiler", with_dependencies=False)
+    compiler = _compiler()
     command = ["java", *QUICK_JVM, "-jar", str(next(compiler.glob("*.jar"))), "-17", "-proc:none", "-nowarn"]
     command += ["-cp", os.pathsep.join(map(str, jars)), "-d", str(classes), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -52,8 +53,13 @@ def _compile(source: Path, jars: Sequence[Path], classes: Path) -> None:
         raise RuntimeError(f"{source.name} does not compile:\n{done.stdout}{done.stderr}")
 
 
+def _compiler() -> Path:
+    """The folder with the compiler's jar."""
+    return gather_jars(f"ecj-{VERSION}", [COMPILER], "Eclipse's Java compiler", with_dependencies=False)
+
+
 if __name__ == "__main__":  # fetches the compiler, and makes no class
     try:
-        print(gather_jars("ecj-3.33.0", [COMPILER], "Eclipse's Java compiler", with_dependencies=False))
+        print(_compiler())
     except KafkaUnavailableError as error:
         raise SystemExit(str(error)) from None

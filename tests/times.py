@@ -112,7 +112,7 @@ def used_by_the_family() -> float:
         with contextlib.suppress(OSError):  # it has ended meanwhile
             # After the name, which may have any character: state, parent, …; the four times are the 12th to the 15th.
             total += sum(map(int, _read(f"{process}/stat").rpartition(b")")[2].split()[11:15]))
-            for thread in os.listdir(f"{process}/task"):  # noqa: PTH208 - a fifth of what a Path costs, three times a test
+            for thread in os.listdir(f"{process}/task"):  # noqa: PTH208 - a fifth of a Path's cost, three times a test
                 family += [f"/proc/{int(child)}" for child in _read(f"{process}/task/{thread}/children").split()]
     return total / TICKS
 

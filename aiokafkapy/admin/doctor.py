@@ -32,7 +32,7 @@ from ..client.nodes.connection_states import Address
 from ..client.transport.dialers import Dialer, new_dialer
 from ..client.transport.listener_probe import speaks_plaintext
 from ..cluster.metadata import Metadata
-from ..common import Node, counted, format_address
+from ..common import MAX_TOPIC_NAME_LENGTH, Node, counted, format_address
 from ..errors import (
     AuthenticationFailedError,
     ClusterAuthorizationFailedError,
@@ -384,7 +384,9 @@ _TOPIC_ADVICE: Final[Mapping[int | None, str]] = {
     UnknownTopicOrPartitionError.code: (
         "create it: aiokafkapy topics create TOPIC --partitions N; or let the broker do it (auto.create.topics.enable)"
     ),
-    InvalidTopicError.code: "a topic's name has letters, digits, dots, dashes and underscores, at most 249",
+    InvalidTopicError.code: (
+        f"a topic's name has letters, digits, dots, dashes and underscores, at most {MAX_TOPIC_NAME_LENGTH}"
+    ),
     TopicAuthorizationFailedError.code: (
         "give this user the right: kafka-acls --add --allow-principal User:NAME --operation Describe --operation Write"
     ),

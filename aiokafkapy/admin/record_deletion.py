@@ -16,9 +16,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol
 
-from ..client.config import MAX_LONG
 from ..client.network_client_utils import request_timeout_ms
-from ..common import Node, TopicPartition, number_within, topic_partition_of
+from ..common import MAX_LONG, Node, TopicPartition, number_within, topic_partition_of
 from ..errors import KafkaError, LeaderNotAvailableError, UnknownTopicOrPartitionError, make
 from ..protocol.api import ApiKey
 from ..protocol.codec import Message, Struct

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, NoReturn, Self, TypeVar
 from uuid import UUID
 
-from ..client.config import MAX_INT, ClientConfig, given_config
+from ..client.config import ClientConfig, given_config
 from ..client.network_client import NetworkClient
 from ..client.network_client_utils import (
     ATTEMPTS,
@@ -34,6 +34,8 @@ from ..client.network_client_utils import (
 from ..cluster.metadata import Metadata
 from ..cluster.metadata_answer import Replicas, partition_of
 from ..common import (
+    MAX_INT,
+    MAX_SHORT,
     NO_LEADER,
     Node,
     PartitionInfo,
@@ -62,7 +64,6 @@ __all__ = ["ClusterDescription", "TopicAdmin", "TopicDescription", "description_
 
 T = TypeVar("T")
 BROKER_DEFAULT: Final = -1
-_MAX_SHORT: Final = 2**15 - 1
 _ATTEMPTS_AT_A_CHANGE: Final = 2
 """Fewer than for a query: a change whose response is late is carried out all the same."""
 _FIRST_RELEASES: Final[Mapping[int, str]] = {
@@ -219,7 +220,7 @@ class TopicAdmin:
         self,
         topic: str,
         *,
-        set: Mapping[str, ConfigValue] | None = None,  # noqa: A002 - what AlterConfigOp calls it
+        set: Mapping[str, ConfigValue] | None = None,  # noqa: A002 - AlterConfigOp's own name
         delete: Iterable[str] = (),
         append: Mapping[str, ConfigValue] | None = None,
         subtract: Mapping[str, ConfigValue] | None = None,
@@ -257,7 +258,7 @@ class TopicAdmin:
         Each partition's leader is asked, and partitions succeed or fail by themselves; then the first error is raised,
         with its topic and partition: OffsetOutOfRangeError for an offset past the end, UnknownTopicOrPartitionError,
         TopicAuthorizationFailedError, PolicyViolationError for a topic that is compacted only, …. A call may be
-        repeated: deleting what is already deleted is not an error. Raises KafkaTimeoutError after ``timeout`` seconds
+        repeated: records that are already deleted are no error. Raises KafkaTimeoutError after ``timeout`` seconds
         (default: the admin's); then, and after a cancellation, some of the records may be deleted.
         """
         deletion = RecordDeletion(offsets, self._send, self._metadata_of)
@@ -299,7 +300,7 @@ class TopicAdmin:
         """
         options = [{"name": key, "value": config_text(key, value)} for key, value in (configs or {}).items()]
         partitions = _count_of("partitions", partitions, MAX_INT)
-        replication_factor = _count_of("replication_factor", replication_factor, _MAX_SHORT)
+        replication_factor = _count_of("replication_factor", replication_factor, MAX_SHORT)
 
         def build(version: int) -> Message:
             topic = {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ..common import LAST_PORT, counted
+from ..common import DEFAULT_PORT, LAST_PORT, counted
 from .options import Certificate, Tls, given_tls
 from .properties import parse_pairs
 from .reporting import EXIT_FAILED, EXIT_OK, EXIT_USAGE, CommandError, say
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["replay"]
 
-DEFAULT_PORT: Final = 9092
 MOST_SHOWN: Final = 10
 
 File = Annotated[Path, typer.Argument(help="A file of `aiokafkapy record`.")]

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..common import HIDDEN, NO_LEADER, TopicPartition, counted
+from ..common import HIDDEN, MAX_INT, MAX_LONG, MAX_PARTITION, MAX_SHORT, NO_LEADER, TopicPartition, counted
 from ..errors import (
     InvalidConfigError,
     InvalidPartitionsError,
@@ -36,11 +36,6 @@ if TYPE_CHECKING:
     from ..admin import TopicAdmin, TopicDescription
 
 __all__ = ["topics"]
-
-MAX_REPLICAS: Final = 2**15 - 1
-MAX_PARTITIONS: Final = 2**31 - 1
-MAX_OFFSET: Final = 2**63 - 1
-"""The bounds of the requests' fields."""
 
 topics = typer.Typer(
     help="List, create, describe, change and delete topics, add partitions, and delete records.", no_args_is_help=True
@@ -80,13 +75,11 @@ def create(
     bootstrap_servers: BootstrapServers = DEFAULT_SERVERS,
     config: ConfigEntries = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
-    partitions: Annotated[
-        int, typer.Option("--partitions", "-p", min=1, max=MAX_PARTITIONS, help="How many partitions.")
-    ] = 1,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, max=MAX_INT, help="How many partitions.")] = 1,
     replication_factor: Annotated[
         int,
         typer.Option(
-            "--replication-factor", "-r", min=-1, max=MAX_REPLICAS, help="Copies of each; -1: the broker's default."
+            "--replication-factor", "-r", min=-1, max=MAX_SHORT, help="Copies of each; -1: the broker's default."
         ),
     ] = -1,
     topic_config: Annotated[
@@ -189,12 +182,12 @@ def delete_records(
     partitions: Annotated[
         list[int] | None,
         typer.Option(
-            "--partition", "-p", min=0, max=MAX_PARTITIONS, help="Only of this partition. May be given several times."
+            "--partition", "-p", min=0, max=MAX_PARTITION, help="Only of this partition. May be given several times."
         ),
     ] = None,
     before: Annotated[
         int | None,
-        typer.Option("--before", metavar="OFFSET", min=0, max=MAX_OFFSET, help="Only those before this offset."),
+        typer.Option("--before", metavar="OFFSET", min=0, max=MAX_LONG, help="Only those before this offset."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     as_json: AsJson = False,
@@ -241,7 +234,7 @@ def delete(
 def add_partitions(
     topic: Name,
     total: Annotated[
-        int, typer.Option("--total", min=1, max=MAX_PARTITIONS, help="How many partitions the topic has afterwards.")
+        int, typer.Option("--total", min=1, max=MAX_INT, help="How many partitions the topic has afterwards.")
     ],
     bootstrap_servers: BootstrapServers = DEFAULT_SERVERS,
     config: ConfigEntries = None,

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
+from ..common import MAX_INT, MAX_LONG
 from ..errors import ConfigurationError
 from ..option_fields import declarations
-from .options.config_fields import MAX_INT, MAX_LONG, ClientConfigFields, Count, Milliseconds, shown_value
+from .options.config_fields import ClientConfigFields, Count, Milliseconds, shown_value
 from .options.foreign_options import advice_for
 from .options.translation import plain_name, translated
 from .options.urls import options_of_url

@@ -17,12 +17,11 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypedDict, TypeVar
 
 from ..cluster.metadata import Metadata
-from ..common import ExponentialBackoff, Node
+from ..common import MAX_INT, ExponentialBackoff, Node
 from ..errors import DisconnectedError, KafkaError, KafkaTimeoutError
 from ..protocol.api import api_name
 from ..protocol.codec import Message, Struct
 from .nodes.client_request import ClientRequest, ClientResponse
-from .options.config_fields import MAX_INT
 
 if TYPE_CHECKING:
     from .nodes.node_readiness import NodeReadiness

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from pydantic import model_validator
 
 from ..client.config import ClientConfig
-from ..client.options.config_fields import MAX_INT, ClientConfigFields
+from ..client.options.config_fields import ClientConfigFields
+from ..common import MAX_INT
 from ..option_fields import declarations
 from .options.circuit_options import CircuitBreaker, circuit_breaker_of
 from .options.config_fields import ProducerConfigFields

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from ..common import HIDDEN, JsonLike
+from ..common import HIDDEN, MAX_INT, JsonLike
 from ..observability import is_secret_name
-from .config import ADAPTIVE_LINGER_MS, AUTO_LINGER_MS, MAX_INT, ProducerConfig
+from .config import ADAPTIVE_LINGER_MS, AUTO_LINGER_MS, ProducerConfig
 from .identity.sequenced_batch import BATCHES_REMEMBERED
 from .options.auto import AUTO
 from .options.circuit_options import CircuitBreaker

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ..client.config import MAX_INT, MAX_LONG, ClientConfig
+from ..client.config import ClientConfig
+from ..common import MAX_INT, MAX_LONG
 from ..errors import ConfigurationError
 from ..option_fields import default_of
 

@@ -186,7 +186,8 @@ class OffsetLookup:
     def _topics(self, wanted: Mapping[TopicPartition, int]) -> list[dict[str, object]]:
         def entry(tp: TopicPartition, time: int) -> dict[str, int]:
             _, epoch = self._metadata.current_leader(tp)
-            # A time before 1970 finds what 1970 does; numbers below MAX_TIMESTAMP are special times of later versions.
+            # A time before 1970 finds the first record, as 1970 does. Numbers below MAX_TIMESTAMP are special times of
+            # later versions.
             asked = 0 if time < MAX_TIMESTAMP else time
             return {"partition_index": tp.partition, "current_leader_epoch": epoch, "timestamp": asked}
 

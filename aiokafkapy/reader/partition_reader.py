@@ -21,12 +21,13 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
-from ..client.config import MAX_LONG, given_config
+from ..client.config import given_config
 from ..client.network_client import NetworkClient
 from ..client.network_client_utils import next_refusal, unless_refused
 from ..client.nodes.client_request import ClientRequest, ClientResponse
 from ..cluster.metadata import Metadata
 from ..common import (
+    MAX_LONG,
     ConsumedRecord,
     PartitionInfo,
     TopicPartition,

@@ -43,6 +43,7 @@ from typing import Any, Final
 import uvloop
 
 from aiokafkapy import KafkaProducer
+from aiokafkapy.cluster.metadata import Metadata
 from benchmarks.macro.processes import commands, helper, print_figures
 from benchmarks.measurement import Figures, Measurement, Stopwatch
 from tests.inside import runtime_of
@@ -193,8 +194,9 @@ async def _use_all(producer: KafkaProducer[bytes, bytes], topics: int, *, is_sen
             await asyncio.gather(*(producer.partitions_for(name) for name in some))
 
 
-def _metadata_of(producer: KafkaProducer[bytes, bytes]) -> Any:
-    return runtime_of(producer).metadata  # there is no public way to ask for all of it
+def _metadata_of(producer: KafkaProducer[bytes, bytes]) -> Metadata:
+    found: Metadata = runtime_of(producer).metadata  # there is no public way to ask for all of it
+    return found
 
 
 async def _refresh_cost(producer: KafkaProducer[bytes, bytes]) -> float:

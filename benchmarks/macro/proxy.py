@@ -15,7 +15,7 @@ import asyncio
 import struct
 import sys
 from collections import deque
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import uvloop
 
@@ -70,7 +70,7 @@ class _End(asyncio.Protocol):
         self._proxy = proxy
         self._is_client = client is None
         self._peer = client
-        self._transport: Any = None
+        self._transport: asyncio.Transport | None = None
         # Bytes on their way to the other side, with the time of their arrival
         self._line: deque[tuple[float, bytes]] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -95,7 +95,7 @@ class _End(asyncio.Protocol):
     # asyncio callbacks
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
         self._proxy.ends.add(self)
         loop = asyncio.get_running_loop()
         # In the next turn: uvloop begins to read after this call, even when paused in it.
@@ -123,7 +123,7 @@ class _End(asyncio.Protocol):
         try:
             await asyncio.get_running_loop().create_connection(lambda: _End(self._proxy, self), *self._proxy.target)
         except OSError:
-            self._transport.abort()
+            self.abort()
 
     def _deliver(self) -> None:
         """Pass on the bytes that have arrived; come back for the rest."""

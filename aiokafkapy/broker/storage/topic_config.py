@@ -16,13 +16,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
+from ...common import MAX_INT, MAX_LONG
 from ...errors import ConfigurationError, InvalidConfigError
 from ..config import BrokerConfig
 
 __all__ = ["TOPIC_OPTIONS", "TopicConfig", "TopicOption", "check_defaults"]
 
-MAX_INT: Final = 2**31 - 1
-MAX_LONG: Final = 2**63 - 1
 
 Parse: TypeAlias = Callable[[str], str]
 """A value as Kafka shows it: trimmed, ``True`` as ``true``, ``+5`` as ``5``. Raises _Refused."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
-from ...common import HIDDEN, SHOWN_BITS, ExponentialBackoff, parse_addresses
+from ...common import HIDDEN, MAX_INT, MAX_LONG, MAX_SHORT, SHOWN_BITS, ExponentialBackoff, parse_addresses
 from ...errors import ConfigurationError
 from ...observability import is_secret_name
 from ...option_fields import Within, default_of
@@ -24,8 +24,6 @@ else:
     from ...option_fields import AfterValidator, BeforeValidator, Field
 
 __all__ = [
-    "MAX_INT",
-    "MAX_LONG",
     "ClientConfigFields",
     "Count",
     "Milliseconds",
@@ -34,10 +32,7 @@ __all__ = [
     "shown_value",
 ]
 
-MAX_INT: Final = 2**31 - 1
-MAX_LONG: Final = 2**63 - 1
-"""The ranges of Kafka's option types: larger numbers fit no request, socket or clock."""
-MAX_CLIENT_ID_BYTES: Final = 2**15 - 1
+MAX_CLIENT_ID_BYTES: Final = MAX_SHORT
 """The protocol writes the length of a header's client_id as an int16."""
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ...common import MAX_INT, MAX_LONG
 from ...security.sasl import defaults
 
 if TYPE_CHECKING:
@@ -126,26 +127,26 @@ class SaslOptionFields(BaseModel):
     sasl_oauthbearer_assertion_claim_iss: Annotated[str | None, Field(description="Claim iss of assertions.")] = None
     sasl_oauthbearer_assertion_claim_sub: Annotated[str | None, Field(description="Claim sub of assertions.")] = None
     sasl_oauthbearer_assertion_claim_exp_seconds: Annotated[
-        int, Field(ge=1, le=2**31 - 1, description="Seconds that an assertion is valid.")
+        int, Field(ge=1, le=MAX_INT, description="Seconds that an assertion is valid.")
     ] = defaults.ASSERTION_EXP_SECONDS
     sasl_oauthbearer_assertion_claim_nbf_seconds: Annotated[
-        int, Field(ge=0, le=2**31 - 1, description="Seconds before now from which an assertion is valid.")
+        int, Field(ge=0, le=MAX_INT, description="Seconds before now from which an assertion is valid.")
     ] = defaults.ASSERTION_NBF_SECONDS
     sasl_oauthbearer_assertion_claim_jti_include: Annotated[
         bool, Field(description="Give each assertion an id of its own.")
     ] = False
 
     sasl_login_connect_timeout_ms: Annotated[
-        int | None, Field(ge=1, le=2**31 - 1, description="Milliseconds for connecting to the provider of tokens.")
+        int | None, Field(ge=1, le=MAX_INT, description="Milliseconds for connecting to the provider of tokens.")
     ] = None
     sasl_login_read_timeout_ms: Annotated[
-        int | None, Field(ge=1, le=2**31 - 1, description="Milliseconds for the provider's answer.")
+        int | None, Field(ge=1, le=MAX_INT, description="Milliseconds for the provider's answer.")
     ] = None
     sasl_login_retry_backoff_ms: Annotated[
-        int, Field(ge=0, le=2**63 - 1, description="Milliseconds before the provider is asked again.")
+        int, Field(ge=0, le=MAX_LONG, description="Milliseconds before the provider is asked again.")
     ] = defaults.RETRY_BACKOFF_MS
     sasl_login_retry_backoff_max_ms: Annotated[
-        int, Field(ge=0, le=2**63 - 1, description="Milliseconds between attempts, at most; they double up to here.")
+        int, Field(ge=0, le=MAX_LONG, description="Milliseconds between attempts, at most; they double up to here.")
     ] = defaults.RETRY_BACKOFF_MAX_MS
     sasl_login_refresh_window_factor: Annotated[
         float,

@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from ...common import MAX_INT, MAX_LONG
 from ...errors import ConfigurationError
 from ...observability import get_logger
 from ...record.compression import LEVEL_OPTIONS
-from .config_fields import MAX_INT, MAX_LONG, shown_value
+from .config_fields import shown_value
 from .foreign_options import IGNORED, IGNORED_PREFIXES, LIBRDKAFKA_NAMES, advice_for, is_built_in
 
 __all__ = ["Translation", "plain_name", "translated"]

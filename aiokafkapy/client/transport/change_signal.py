@@ -21,11 +21,6 @@ class ChangeSignal:
         self._loop = loop
         self._waiters: set[asyncio.Future[None]] = set()
 
-    @property
-    def is_awaited(self) -> bool:
-        """True while anyone waits."""
-        return bool(self._waiters)
-
     async def wait(self) -> None:
         """Return after the next ``notify``."""
         waiter: asyncio.Future[None] = self._loop.create_future()

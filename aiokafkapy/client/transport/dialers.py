@@ -18,11 +18,11 @@ import inspect
 import os
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ...common import LAST_PORT, format_address
 from ...errors import KafkaConnectionError
-from ...sockets import new_socket
+from ...sockets import SocketAddress, new_socket
 from ...worker_thread import run_in_thread
 from ..nodes.connection_states import Address
 from ..options.proxy import parse_proxy
@@ -111,7 +111,7 @@ class _DirectDialer:
             raise
         return sock
 
-    async def _connect(self, sock: socket.socket, address: Any) -> None:
+    async def _connect(self, sock: socket.socket, address: SocketAddress) -> None:
         try:
             await self._loop.sock_connect(sock, address)
         except OSError as error:

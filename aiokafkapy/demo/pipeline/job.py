@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ...spark.shipping import shipping_conf
 from .results import (
@@ -45,6 +45,8 @@ from .results import (
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
     Writer = TypeVar("Writer", DataFrameWriter, DataStreamWriter)
@@ -253,22 +255,22 @@ def _stream(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -> N
         follow(copied.start, steps.tell)
 
 
-def follow(start: Callable[[], Any], tell: Tell) -> list[Any]:
+def follow(start: Callable[[], StreamingQuery], tell: Tell) -> list[StreamingQueryProgress]:
     """Start a stream, wait for its end, and report its progress after each micro-batch.
 
     Raises the stream's error. Started again, as by ``tried_again``, it goes on from its checkpoint.
     """
-    queries: list[Any] = []
+    queries: list[StreamingQuery] = []
     told = -1
 
-    def done() -> list[Any]:
+    def done() -> list[StreamingQueryProgress]:
         return [progress for query in queries for progress in query.recentProgress]
 
     def followed() -> None:
         nonlocal told
         queries.append(start())
         # Half a second: pyspark takes it, though its types allow only whole seconds.
-        while not queries[-1].awaitTermination(0.5):
+        while not queries[-1].awaitTermination(0.5):  # type: ignore[arg-type]
             rows = sum(progress.numInputRows for progress in done())
             if rows != told:
                 told = rows

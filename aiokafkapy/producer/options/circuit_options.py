@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from ...client.options.config_fields import MAX_INT, not_a_bool
+from ...client.options.config_fields import not_a_bool
+from ...common import MAX_INT
 from .strict_options import StrictOptions, json_of, options_of
 
 __all__ = ["CircuitBreaker", "circuit_breaker_of"]

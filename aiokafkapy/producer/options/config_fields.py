@@ -16,7 +16,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
-from ...client.options.config_fields import MAX_INT, MAX_LONG, ClientConfigFields, Milliseconds
+from ...client.options.config_fields import ClientConfigFields, Milliseconds
+from ...common import MAX_INT, MAX_LONG
 from ...option_fields import default_of
 from ...record.compression import DEFAULT_LEVELS, LEVEL_OPTIONS, Compression
 from .auto import AUTO

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from ...client.options.config_fields import MAX_INT
+from ...common import MAX_INT
 from ...errors import ConfigurationError
 from ...record.compression import LEVEL_OPTIONS
 from .auto import AUTO

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
-from ...client.options.config_fields import MAX_INT, not_a_bool, shown_value
+from ...client.options.config_fields import not_a_bool, shown_value
+from ...common import MAX_INT
 from ...errors import ConfigurationError
 from ...record.compression import LEVEL_OPTIONS, Compression
 from .option_values import CompressionName, OverflowPolicy

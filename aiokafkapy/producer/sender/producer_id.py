@@ -21,7 +21,7 @@ from typing import Final
 
 from ...client.nodes.client_request import ClientRequest, ClientResponse
 from ...client.nodes.sender_client import SenderClient
-from ...client.options.config_fields import MAX_INT
+from ...common import MAX_INT
 from ...errors import (
     ClusterAuthorizationFailedError,
     CoordinatorLoadInProgressError,

@@ -19,8 +19,7 @@ from itertools import chain
 from types import TracebackType
 from typing import Final, Generic, Self, TypeVar
 
-from ...client.config import MAX_INT
-from ...common import TopicPartition, number_within
+from ...common import MAX_INT, TopicPartition, number_within
 from ...errors import IllegalStateError
 from .attempts import Patience
 from .consumers import Consumer

@@ -10,8 +10,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from ...client.config import MAX_INT, MAX_LONG
-from ...common import TopicPartition, group_id_of, number_within, text_of, topic_partition_of
+from ...common import MAX_INT, MAX_LONG, TopicPartition, group_id_of, number_within, text_of, topic_partition_of
 
 __all__ = ["GroupLike", "GroupMetadata", "OffsetToCommit", "OffsetsLike", "group_of", "offsets_of"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pandas as pd
 import pytest
@@ -164,7 +165,7 @@ class Query:
 def test_a_stream_whose_worker_did_not_start_in_time_goes_on_from_its_checkpoint() -> None:
     queries = iter([Query([3, 4], f"terminated with exception: {NO_WORKER}."), Query([5], None)])
     told: list[dict[str, object]] = []
-    done = follow(lambda: next(queries), told.append)
+    done = follow(lambda: cast(Any, next(queries)), told.append)
     assert [progress.numInputRows for progress in done] == [3, 4, 5]
     assert [event["progress"] for event in told if "progress" in event] == [7, 12]
     assert [event for event in told if "step" in event] == [told[1]]
@@ -179,5 +180,5 @@ def test_a_stream_is_given_up_after_some_starts_and_of_any_other_error_at_once(e
         return started[-1]
 
     with pytest.raises(RuntimeError, match=error):
-        follow(start, lambda event: None)
+        follow(cast(Any, start), lambda event: None)
     assert len(started) == starts
