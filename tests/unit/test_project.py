@@ -214,7 +214,7 @@ def test_the_names_of_the_edges_are_where_the_documents_say() -> None:
             assert hasattr(importlib.import_module(module), name), f"{module}.{name}"
 
 
-def test_every_public_call_of_the_package_says_what_it_promises() -> None:
+def test_every_public_call_of_the_package_documents_its_promises() -> None:
     for name in PUBLIC_NAMES - {"Headers", "Serializer", "compiled", "errors"}:  # types and values have no docstring
         public = getattr(aiokafkapy, name)
         assert inspect.getdoc(public), name
@@ -224,7 +224,7 @@ def test_every_public_call_of_the_package_says_what_it_promises() -> None:
                     assert inspect.getdoc(value), f"{name}.{attribute}"
 
 
-def test_every_module_says_what_it_owns() -> None:
+def test_every_module_documents_its_purpose() -> None:
     silent = [name for name, tree in _sources("aiokafkapy") if not ast.get_docstring(tree)]
     assert silent == []
 
@@ -505,7 +505,7 @@ def test_make_rebuilds_when_any_source_of_the_core_changes() -> None:
 PACKAGES_WITHOUT_FLOW = (".", "broker/handlers", "errors", "producer/mock", "spark/_register")
 
 
-def test_every_package_says_what_comes_in_and_what_goes_out() -> None:
+def test_every_package_documents_its_input_and_output() -> None:
     packages = {str(file.parent.relative_to(PACKAGE)): file for file in PACKAGE.rglob("__init__.py")}
     for name in PACKAGES_WITHOUT_FLOW:
         del packages[name]

@@ -78,7 +78,7 @@ def test_a_record_s_arguments_may_be_given_by_position_as_aiokafka_s() -> None:
     assert list(inspect.signature(BlockingProducer.send).parameters)[: len(theirs)] == theirs
 
 
-def test_every_public_method_says_what_it_promises() -> None:
+def test_every_public_method_documents_its_promises() -> None:
     for name, member in inspect.getmembers(KafkaProducer):
         if not name.startswith("_"):
             assert inspect.getdoc(member), name

@@ -135,7 +135,7 @@ class TestMessages:
     def test_a_value_out_of_range_is_shown_with_the_limit(self) -> None:
         assert refused(metadata_max_idle_ms=1) == "metadata_max_idle_ms=1 is out of range: write at least 5000"
 
-    def test_a_value_of_another_type_is_answered_with_what_to_write(self) -> None:
+    def test_a_value_of_another_type_is_answered_with_the_form_to_write(self) -> None:
         assert refused(client_id=5) == "client_id=5 (int) is not a string: write it in quotes"
         maybe = refused(enable_idempotence="maybe")
         assert maybe == "enable_idempotence='maybe' is unknown: write True or False"

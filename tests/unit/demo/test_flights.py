@@ -88,7 +88,7 @@ def test_another_csv_or_a_broken_zip_is_not_taken_for_the_data(tmp_path: Path) -
         load_flights(broken)
 
 
-def test_without_the_package_the_error_says_what_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     def not_installed(name: str) -> None:
         raise importlib.metadata.PackageNotFoundError(name)
 

@@ -364,7 +364,7 @@ def test_only_the_partition_that_was_not_found_in_time_gets_the_error() -> None:
 @pytest.mark.parametrize(
     ("leaders", "cause"), [({0: -1, 1: 1}, "partition 0 has no leader"), ({1: 1, 2: 1}, "no such partition")]
 )
-def test_a_partition_without_a_leader_backs_off_and_the_error_says_what_is_missing(
+def test_a_partition_without_a_leader_backs_off_and_the_error_names_the_lack(
     leaders: dict[int, int], cause: str
 ) -> None:
     fetcher = fetcher_with(leaders, default_api_timeout_ms=1_000)

@@ -93,7 +93,7 @@ class TestTables:
         finally:
             gc.enable()
 
-    def test_without_pyarrow_it_says_what_to_install(self) -> None:
+    def test_without_pyarrow_the_error_names_the_extra(self) -> None:
         program = (
             "import sys; sys.modules['pyarrow'] = None\n"
             "from aiokafkapy.record.arrow import open_table\n"

@@ -132,7 +132,7 @@ def test_another_ca_is_another(tmp_path: Path) -> None:
     assert Handshake(client_context(trusting), server).has_worked
 
 
-def test_without_its_library_it_says_what_to_install() -> None:
+def test_without_its_library_the_error_names_the_extra() -> None:
     program = (
         "import sys; sys.modules['trustme'] = None\n"
         "import aiokafkapy.testing\n"

@@ -83,7 +83,7 @@ def test_options_of_a_mark_without_their_names_are_refused(pytester: pytest.Pyte
     result.assert_outcomes(errors=1)
 
 
-def test_without_pytest_asyncio_it_says_what_to_install(pytester: pytest.Pytester) -> None:
+def test_without_pytest_asyncio_the_error_names_the_extra(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         def test_untouched():

@@ -33,7 +33,7 @@ async def with_schema_id_later(data: str) -> bytes:
     return with_schema_id(data)
 
 
-def test_without_the_extra_it_says_what_to_install() -> None:
+def test_without_the_extra_the_error_names_it() -> None:
     program = "import sys; sys.modules['sqlalchemy'] = None; import aiokafkapy.integrations.outbox"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stderr.strip().endswith("an asynchronous driver: pip install 'aiokafkapy[outbox]'")

@@ -126,6 +126,6 @@ async def test_the_result_of_a_models_serializer_has_to_fit(data: Any, where: st
         await written(data)
 
 
-async def test_a_serializer_that_says_what_it_returns_is_trusted() -> None:
+async def test_a_serializer_that_declares_its_result_is_trusted() -> None:
     assert await written(Text(n=1)) == b'{"n":"1"}'
     assert await written(Place()) == b'{"path":"/","address":"127.0.0.1","shy":-1}'
