@@ -22,12 +22,14 @@ from .errors import ConfigurationError, InvalidTopicError
 
 __all__ = [
     "DEFAULT_PORT",
+    "EPOCH",
     "HIDDEN",
     "LAST_PORT",
     "MAX_INT",
     "MAX_LONG",
     "MAX_PARTITION",
     "MAX_SHORT",
+    "MAX_STRING_SIZE",
     "MAX_TOPIC_NAME_LENGTH",
     "NO_LEADER",
     "NO_LEADER_EPOCH",
@@ -76,9 +78,10 @@ MAX_INT: Final = 2**31 - 1
 MAX_LONG: Final = 2**63 - 1
 """The bounds of the protocol's integers and of Kafka's option types."""
 MAX_PARTITION: Final = MAX_INT
-_MAX_STRING: Final = MAX_SHORT
-"""Bytes of UTF-8 in a STRING of the protocol."""
-_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+MAX_STRING_SIZE: Final = MAX_SHORT
+"""Bytes of UTF-8 in a STRING of the protocol. Kafka refuses more in its compact form as well."""
+EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+"""The moment from which the protocol counts milliseconds."""
 _TOPIC_NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_TOPIC_NAME_LENGTH}}}")
 _SHOWN_OF_A_NAME: Final = 40
 """Characters of a topic name in an error message; the rest is cut."""
@@ -256,7 +259,7 @@ def milliseconds(value: datetime.timedelta | datetime.datetime | None) -> int:
     if value is None:
         return -1
     if isinstance(value, datetime.datetime):
-        value = value - _EPOCH
+        value = value - EPOCH
     return value // datetime.timedelta(milliseconds=1)
 
 
@@ -331,8 +334,8 @@ def text_of(what: str, given: object) -> str:
         raise ValueError(
             f"{what} has a lone surrogate, which is not a character: write text that UTF-8 can hold"
         ) from None
-    if size > _MAX_STRING:
-        raise ValueError(f"{what} has {size} bytes, and the protocol's limit is {_MAX_STRING}")
+    if size > MAX_STRING_SIZE:
+        raise ValueError(f"{what} has {size} bytes, and the protocol's limit is {MAX_STRING_SIZE}")
     return given
 
 

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
+from ..common import MAX_STRING_SIZE
 from ..errors import MalformedFrameError
 
 __all__ = [
@@ -96,7 +97,7 @@ class RequestCursor(Cursor):
 
     __slots__ = ()
 
-    max_string_size: ClassVar[int] = 0x7FFF
+    max_string_size: ClassVar[int] = MAX_STRING_SIZE
 
 
 def read_int16(cursor: Cursor) -> int:

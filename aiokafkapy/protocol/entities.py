@@ -9,6 +9,7 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Any, Final, TypeAlias
 
+from ..common import EPOCH
 from ._kio import (
     EntityField,
     EntityTupleField,
@@ -17,7 +18,7 @@ from ._kio import (
     is_optional,
     schema_name_map,
 )
-from .reader import EPOCH, error_code
+from .reader import error_code
 
 __all__ = ["build", "check_names", "default_of"]
 

@@ -19,9 +19,10 @@ import datetime
 import struct
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, Final, TypeVar, get_origin
+from typing import Any, TypeVar, get_origin
 from uuid import UUID
 
+from ..common import EPOCH
 from ..errors import MalformedFrameError
 from ._kio import (
     EntityField,
@@ -48,11 +49,10 @@ from .cursor import (
     read_tagged_fields,
 )
 
-__all__ = ["EPOCH", "entity_reader", "entity_reader_with", "error_code"]
+__all__ = ["entity_reader", "entity_reader_with", "error_code"]
 
 T = TypeVar("T")
 
-EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _UINT16 = struct.Struct(">H").unpack_from
 _UINT32 = struct.Struct(">I").unpack_from
 _UINT64 = struct.Struct(">Q").unpack_from

@@ -27,7 +27,7 @@ from struct import Struct, pack
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from ..common import Buffer, milliseconds
+from ..common import MAX_STRING_SIZE, Buffer, milliseconds
 from ._kio import (
     EntityField,
     EntityTupleField,
@@ -48,7 +48,6 @@ Writer: TypeAlias = Callable[[Append, Any], None]
 """Gives the bytes of a value of the field's type to its first argument."""
 FieldsWriter: TypeAlias = Callable[[Append, Mapping[str, object]], None]
 
-MAX_LEGACY_STRING: Final = 0x7FFF
 _CODES: Final[Mapping[str, str]] = {
     "bool": "?",
     "int8": "b",
@@ -316,10 +315,10 @@ def _sized_writer(kafka_type: str, is_flexible: bool, is_nullable: bool) -> Writ
             append(unsigned_varint(size + 1))
         elif not is_string:
             append(size.to_bytes(4))
-        elif size <= MAX_LEGACY_STRING:
+        elif size <= MAX_STRING_SIZE:
             append(size.to_bytes(2))
         else:
-            raise ValueError(f"a string of {size} bytes; the limit of this version is {MAX_LEGACY_STRING}")
+            raise ValueError(f"a string of {size} bytes; the limit of this version is {MAX_STRING_SIZE}")
         for piece in pieces:
             append(piece)
 

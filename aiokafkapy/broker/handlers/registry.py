@@ -22,6 +22,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from ...common import MAX_STRING_SIZE
 from ...errors import UnknownServerError
 from ...protocol.api import ApiKey
 from ...protocol.codec import Struct
@@ -50,9 +51,6 @@ __all__ = [
     "served",
     "top_level_error_with_text",
 ]
-
-MAX_STRING_SIZE: Final = 0x7FFF
-"""Bytes of a string in any version of any message: Kafka refuses to read or write more."""
 
 
 class Instruction(Enum):

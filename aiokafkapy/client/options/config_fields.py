@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
-from ...common import HIDDEN, MAX_INT, MAX_LONG, MAX_SHORT, SHOWN_BITS, ExponentialBackoff, parse_addresses
+from ...common import HIDDEN, MAX_INT, MAX_LONG, MAX_STRING_SIZE, SHOWN_BITS, ExponentialBackoff, parse_addresses
 from ...errors import ConfigurationError
 from ...observability import is_secret_name
 from ...option_fields import Within, default_of
@@ -32,7 +32,7 @@ __all__ = [
     "shown_value",
 ]
 
-MAX_CLIENT_ID_BYTES: Final = MAX_SHORT
+MAX_CLIENT_ID_BYTES: Final = MAX_STRING_SIZE
 """The protocol writes the length of a header's client_id as an int16."""
 
 

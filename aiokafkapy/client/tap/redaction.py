@@ -46,19 +46,19 @@ from ...record.layout import (
 )
 from .hidden_fields import has_hidden_value, is_hidden_field
 
-__all__ = ["Cover", "blanked", "cover_records", "redacted_request", "redacted_response"]
+__all__ = ["WITHOUT_PROOFS", "Cover", "blanked", "cover_records", "redacted_request", "redacted_response"]
 
 Cover: TypeAlias = Callable[[bytes, bool], bytes]
 """Gives as many other bytes in place of a key, a value, a header's value, or (True) a header's name."""
 
-_WITHOUT_PROOFS: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
+WITHOUT_PROOFS: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
 """APIs whose large frames have nothing to hide but payloads."""
 
 
 def redacted_request(data: bytes, *, payloads: bool, most_decoded: int) -> bytes:
     """A whole request, its size included, without the hidden parts; a larger one is not taken apart."""
     if len(data) > most_decoded:
-        is_harmless = payloads and int.from_bytes(data[4:6]) in _WITHOUT_PROOFS
+        is_harmless = payloads and int.from_bytes(data[4:6]) in WITHOUT_PROOFS
         return data if is_harmless else blanked(data, 4 + _request_header_size(data))
     with suppress(Exception):  # after any error: it is blank then
         header, body = decode_request(data[4:])
@@ -72,7 +72,7 @@ def redacted_request(data: bytes, *, payloads: bool, most_decoded: int) -> bytes
 def redacted_response(api_key: int, version: int, data: bytes, *, payloads: bool, most_decoded: int) -> bytes:
     """A whole response, its size included, without the hidden parts; a larger one is not taken apart."""
     if len(data) > most_decoded:
-        is_harmless = payloads and api_key in _WITHOUT_PROOFS
+        is_harmless = payloads and api_key in WITHOUT_PROOFS
         return data if is_harmless else blanked(data, 8)  # size and correlation id
     with suppress(Exception):
         correlation_id, body = decode_response(api_key, version, data[4:])

@@ -23,6 +23,7 @@ from ...cluster.cluster import Cluster
 from ...common import Buffer, TopicPartition
 from ...errors import NetworkError, RequestTimedOutError, UnknownServerError
 from ...protocol.api import ApiKey
+from ...protocol.constants import FIRST_PRODUCE_WITH_TOPIC_IDS
 from ...protocol.produce_request import encode_lone_produce_request, encode_produce_request
 from ...protocol.produce_response import PartitionProduceResponse, ProduceResponse, decode_produce_response
 from ...record.compression import Compression
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 __all__ = ["ProduceRequest", "ProduceRequests"]
 
 FIRST_PRODUCE_WITH_ZSTD: Final = 7
-FIRST_PRODUCE_WITH_TOPIC_IDS: Final = 13
 LAST_PRODUCE_BEFORE_TRANSACTION_V2: Final = 11
 
 _PRODUCE: Final = int(ApiKey.PRODUCE)

@@ -32,6 +32,7 @@ from ..records import PlainRecord, serialized_size
 __all__ = [
     "FRAME_OVERHEAD",
     "HEADER_SIZE",
+    "SALT_SIZE",
     "Damage",
     "Mark",
     "SpooledRecord",

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from ...errors import SpoolError
-from .format import HEADER_SIZE, Damage, Mark, SpooledRecord, decode_mark, encode_mark, header, scan
+from .format import HEADER_SIZE, SALT_SIZE, Damage, Mark, SpooledRecord, decode_mark, encode_mark, header, scan
 from .spool_segment import SetAside, SpoolSegment, keep_beside, write_all
 
 try:
@@ -79,7 +79,7 @@ class SpoolFiles:
         self, folder: Path, max_bytes: int, fsync: FsyncPolicy, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.folder = folder
-        self.salt = os.urandom(4)
+        self.salt = os.urandom(SALT_SIZE)
         self._segment_size = min(LARGEST_SEGMENT, max(SMALLEST_SEGMENT, max_bytes // SEGMENTS))
         self._fsync = fsync
         self._clock = clock

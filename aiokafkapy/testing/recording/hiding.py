@@ -25,7 +25,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from ...client.tap.redaction import blanked, cover_records, redacted_request, redacted_response
+from ...client.tap.redaction import WITHOUT_PROOFS, blanked, cover_records, redacted_request, redacted_response
 from ...errors import MalformedFrameError
 from ...protocol.api import ApiKey, request_class, schema_versions
 from ...protocol.codec import (
@@ -51,7 +51,6 @@ SHORTEST_NAME: Final = 4
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 _LARGEST: Final = 1 << 40
 _SIZE: Final = struct.Struct(">i")
-_WITHOUT_PROOFS: Final = (ApiKey.PRODUCE, ApiKey.FETCH)
 
 
 class HiddenFrame(NamedTuple):
@@ -101,7 +100,7 @@ class Hiding:
                 redacted_request(self._bytes(data), payloads=False, most_decoded=0), header, None, is_hidden=True
             )
         wire = (
-            kept if header.api_key in _WITHOUT_PROOFS else redacted_request(kept, payloads=True, most_decoded=_LARGEST)
+            kept if header.api_key in WITHOUT_PROOFS else redacted_request(kept, payloads=True, most_decoded=_LARGEST)
         )
         return HiddenFrame(wire, header, body, is_hidden=wire != data)
 
@@ -114,7 +113,7 @@ class Hiding:
                 raise MalformedFrameError("torn")
             correlation_id, body = decode_response(header.api_key, header.api_version, data[4:])
         except Exception:
-            is_harmless = self._key is None and header.api_key in _WITHOUT_PROOFS
+            is_harmless = self._key is None and header.api_key in WITHOUT_PROOFS
             is_harmless |= header.api_key == ApiKey.API_VERSIONS
             # Not by zeros, which may be a valid answer.
             wire = self._bytes(data) if is_harmless else data[:8] + b"\xff" * max(0, len(data) - 8)
@@ -127,7 +126,7 @@ class Hiding:
         except Exception:
             return HiddenFrame(blanked(data, 8), header, None, is_hidden=True)
         body, wire = covered, kept
-        if header.api_key not in _WITHOUT_PROOFS:
+        if header.api_key not in WITHOUT_PROOFS:
             wire = redacted_response(header.api_key, header.api_version, kept, payloads=True, most_decoded=_LARGEST)
         return HiddenFrame(wire, header, body, is_hidden=wire != data)
 
