@@ -18,6 +18,7 @@ from .config import ADAPTIVE_LINGER_MS, AUTO_LINGER_MS, ProducerConfig
 from .identity.sequenced_batch import BATCHES_REMEMBERED
 from .options.auto import AUTO
 from .options.circuit_options import CircuitBreaker
+from .options.overflow_policy import DROP_NEWEST, RAISE, SPOOL, WAIT
 
 __all__ = ["Explanation", "OptionInForce", "Sentence", "explain"]
 
@@ -205,14 +206,14 @@ def _priority(config: ProducerConfig) -> str:
 
 
 def _without_room(config: ProducerConfig) -> str:
-    if config.overflow == "wait":
+    if config.overflow == WAIT:
         wait = f"for at most {_seconds(config.max_block_ms)}"
         return f"send() and enqueue() wait, {wait}, and send_nowait() raises BufferExhaustedError"
-    if config.overflow == "spool":
+    if config.overflow == SPOOL:
         return f"records go to {config.spool_dir}, at most {_bytes(config.spool_max_bytes)}, and are sent from there"
-    if config.overflow == "raise":
+    if config.overflow == RAISE:
         return "calls raise BufferExhaustedError at once"
-    dropped = "the new record is" if config.overflow == "drop_newest" else "the oldest records that were not sent are"
+    dropped = "the new record is" if config.overflow == DROP_NEWEST else "the oldest records that were not sent are"
     return f"{dropped} dropped (overflow={config.overflow!r})"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Literal, Protocol
 
 from ...record.compression import Compression
+from ..options.overflow_policy import OverflowPolicy
 
 __all__ = ["AccumulatorConfig"]
 
@@ -50,7 +51,7 @@ class AccumulatorConfig(Protocol):
         """Milliseconds; None adapts."""
 
     @property
-    def overflow(self) -> str:
+    def overflow(self) -> OverflowPolicy:
         """The policy for a record without room."""
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from ..options.overflow_policy import DROP_OLDEST
 from .accumulator_config import AccumulatorConfig
 from .buffer_pool import UNBOUNDED, BufferPool
 from .partition_queue import NO_LINGER, TopicSettings
@@ -25,7 +26,7 @@ def settings_of(config: AccumulatorConfig, *, has_own_linger: bool, has_priority
     """The settings of a topic's batches; ``has_own_linger`` if its ``linger_ms`` is not the producer's."""
     # A batch that could not be sent in one request, or not be paid for, would be of no use.
     most = min(config.max_request_size, config.buffer_memory)
-    if config.overflow == "drop_oldest":
+    if config.overflow == DROP_OLDEST:
         most = min(most, config.buffer_memory // DROPPED_AT_ONCE)
     linger = NO_LINGER
     if config.manual_flush:

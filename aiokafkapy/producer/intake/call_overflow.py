@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from ...errors import IllegalStateError
 from ..deliveries.delivery import Delivery
+from ..options.overflow_policy import DROP_OLDEST, SPOOL, WAIT
 from ..records import CallOverflow
 from .pending_record import GivenRecord, PendingRecord
 from .timed_calls import accept_by_deadline
@@ -51,7 +52,7 @@ def check_overflow(config: ProducerConfig, topic: object, overflow: object) -> N
     if not isinstance(overflow, str):
         raise TypeError(f"topic {topic!r}: overflow is a {type(overflow).__name__}, not a str or None")
     if overflow not in POLICIES:
-        why = ", and spool is a topic's own, never a call's" if overflow == "spool" else ""
+        why = ", and spool is a topic's own, never a call's" if overflow == SPOOL else ""
         raise ValueError(f"topic {topic!r}: overflow is {overflow!r:.100}: write one of {', '.join(POLICIES)}{why}")
     why = _contradiction(config, topic, overflow)
     if why:
@@ -63,10 +64,10 @@ def _contradiction(config: ProducerConfig, topic: object, overflow: str) -> str:
         for name in ("transactional_id", "enable_gapless_guarantee"):
             if getattr(config, name):
                 return f"{name}={getattr(config, name)!r}: dropped records would leave gaps"
-    if overflow == "drop_oldest" and not config.drops_oldest:
+    if overflow == DROP_OLDEST and not config.drops_oldest:
         return "the options: no topic has overflow='drop_oldest', so that there is nothing to drop for the record"
-    if overflow == "wait" and config.manual_flush:
+    if overflow == WAIT and config.manual_flush:
         return "manual_flush=True: nothing is sent, so there would be no room however long the call waits"
-    if isinstance(topic, str) and config.spool_dir is not None and config.for_topic(topic).overflow == "spool":
+    if isinstance(topic, str) and config.spool_dir is not None and config.for_topic(topic).overflow == SPOOL:
         return "the topic's own, 'spool': its records keep their order only when all of them go there"
     return ""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ...common import TopicPartition
 from ...errors import RecordDroppedError
@@ -29,6 +29,7 @@ from ..accumulator.producer_batch import ProducerBatch
 from ..accumulator.serialized_record import WaitingRecord
 from ..deliveries.delivery import Delivery, new_delivery
 from ..deliveries.produce_request_result import ProduceRequestResult
+from ..options.overflow_policy import DROP_NEWEST, DROP_OLDEST, RAISE, WAIT, OverflowPolicy
 from ..records import serialized_size
 
 if TYPE_CHECKING:
@@ -39,11 +40,6 @@ if TYPE_CHECKING:
     from .pending_record import PendingRecord
 
 __all__ = ["Overflow"]
-
-WAIT: Final = "wait"
-RAISE: Final = "raise"
-DROP_NEWEST: Final = "drop_newest"
-DROP_OLDEST: Final = "drop_oldest"
 
 _logger = get_logger(__name__)
 
@@ -61,7 +57,7 @@ class Overflow:
         self._log = RateLimitedLogger(_logger)
         self.dropped = 0
 
-    def policy(self, topic: str) -> str:
+    def policy(self, topic: str) -> OverflowPolicy:
         """The topic's policy."""
         return self._by_topic.get(topic, self._default)
 

@@ -31,8 +31,8 @@ from .option_conflicts import (
 )
 from .option_values import (
     CompressionName,
+    FsyncPolicy,
     InFlight,
-    OverflowPolicy,
     SerializerOption,
     block_time,
     folder_or_none,
@@ -40,6 +40,7 @@ from .option_values import (
     kind_of_linger,
     partitioner_or_none,
 )
+from .overflow_policy import DROP_OLDEST, RAISE, SPOOL, WAIT, OverflowPolicy
 
 if TYPE_CHECKING:
     from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
@@ -170,7 +171,7 @@ class ProducerConfigFields(ClientConfigFields):
             "drop_newest drops it, drop_oldest drops the oldest unsent one, spool keeps it on disk (the default with "
             "spool_dir). See docs/overflow.md."
         ),
-    ] = "wait"
+    ] = WAIT
     spool_dir: Annotated[
         str | os.PathLike[str] | None,
         BeforeValidator(folder_or_none),
@@ -190,7 +191,7 @@ class ProducerConfigFields(ClientConfigFields):
         int, Field(ge=1, le=MAX_LONG, description="Bytes of the spool, at most; then calls wait up to max_block_ms.")
     ] = 1_073_741_824
     spool_fsync: Annotated[
-        Literal["always", "every_second", "never"],
+        FsyncPolicy,
         Field(
             description="When a spooled record is safe: always waits for fsync; with every_second a machine crash "
             "loses at most one second; never leaves syncing to the system. A process crash alone loses nothing."
@@ -370,7 +371,7 @@ class ProducerConfigFields(ClientConfigFields):
     @property
     def drops_oldest(self) -> bool:
         """True when records of any topic may be dropped after they were accepted."""
-        return "drop_oldest" in overflow_policies(self)
+        return DROP_OLDEST in overflow_policies(self)
 
     @property
     def priority_topics(self) -> frozenset[str]:
@@ -417,9 +418,9 @@ class ProducerConfigFields(ClientConfigFields):
         if "enable_idempotence" not in values and idempotence_conflict(chosen) is not None:
             values["enable_idempotence"] = False
         if str(values.get("manual_flush")).strip().lower() in _TRUE:
-            values.setdefault("overflow", "raise")
+            values.setdefault("overflow", RAISE)
         if values.get("spool_dir") is not None:
-            values.setdefault("overflow", "spool")
+            values.setdefault("overflow", SPOOL)
         _lengthen_delivery_timeout(cls, values)
         return values
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from .circuit_options import CircuitBreaker
-from .option_values import CompressionName, OverflowPolicy
+from .option_values import CompressionName, FsyncPolicy
+from .overflow_policy import OverflowPolicy
 from .topic_options import TopicOptions
 
 __all__ = ["CompressionName", "ProducerKeywords", "ProducerOptions", "SaslKeywords"]
@@ -123,7 +124,7 @@ class ProducerOptions(SaslKeywords, total=False):
     spool_dir: str | os.PathLike[str] | None
     spool_after_ms: int | None
     spool_max_bytes: int
-    spool_fsync: Literal["always", "every_second", "never"]
+    spool_fsync: FsyncPolicy
     cancel_takes_back: bool
     manual_flush: bool
     topics: Mapping[str, TopicOptions]

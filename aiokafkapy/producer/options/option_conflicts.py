@@ -14,7 +14,8 @@ from ...common import MAX_INT
 from ...errors import ConfigurationError
 from ...record.compression import LEVEL_OPTIONS
 from .auto import AUTO
-from .option_values import CompressionName, InFlight, OverflowPolicy
+from .option_values import CompressionName, InFlight
+from .overflow_policy import DROP_NEWEST, DROP_OLDEST, SPOOL, WAIT, OverflowPolicy
 
 if TYPE_CHECKING:
     import os
@@ -104,7 +105,7 @@ def check_conflicts(config: CheckedOptions) -> None:
         raise ConfigurationError(conflict)
 
 
-def overflow_policies(config: CheckedOptions) -> set[str]:
+def overflow_policies(config: CheckedOptions) -> set[OverflowPolicy]:
     """The overflow policies of the producer and of topics."""
     own = {options.overflow for options in config.topics.values() if options.overflow is not None}
     return {config.overflow, *own}
@@ -218,14 +219,14 @@ def _check_transactions(config: CheckedOptions) -> None:
 
 def _check_overflow(config: CheckedOptions) -> None:
     policies = overflow_policies(config)
-    dropping = next((policy for policy in ("drop_oldest", "drop_newest") if policy in policies), None)
+    dropping = next((policy for policy in (DROP_OLDEST, DROP_NEWEST) if policy in policies), None)
     for name in ("transactional_id", "enable_gapless_guarantee"):
         if dropping is not None and getattr(config, name):
             raise ConfigurationError(
                 f"overflow={dropping!r} contradicts {name}={getattr(config, name)!r}: dropped records would leave "
                 "gaps; write overflow='wait' or 'raise'"
             )
-    if config.manual_flush and "wait" in policies:
+    if config.manual_flush and WAIT in policies:
         raise ConfigurationError(
             "overflow='wait' contradicts manual_flush=True: nothing is sent, so there would be no room however "
             "long a call waits; write 'raise', 'drop_newest' or 'drop_oldest'"
@@ -239,7 +240,7 @@ def _check_overflow(config: CheckedOptions) -> None:
 def _check_spool(config: CheckedOptions) -> None:
     policies = overflow_policies(config)
     if config.spool_dir is None:
-        if "spool" in policies:
+        if SPOOL in policies:
             raise ConfigurationError("overflow='spool' needs a folder: write spool_dir='/var/spool/this-service'")
         for name in ("spool_after_ms", "spool_max_bytes", "spool_fsync"):
             if name in config.model_fields_set:
@@ -256,7 +257,7 @@ def _check_spool(config: CheckedOptions) -> None:
                 f"spool_dir={config.spool_dir!r} contradicts {name}={getattr(config, name)!r}: {why}; leave one of "
                 "the two out"
             )
-    if "spool" not in policies:
+    if SPOOL not in policies:
         raise ConfigurationError(
             f"spool_dir={config.spool_dir!r} has no effect with overflow={config.overflow!r}: leave overflow out, or "
             "write overflow='spool' for some of the topics"

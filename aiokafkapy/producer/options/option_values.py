@@ -22,8 +22,8 @@ else:
 
 __all__ = [
     "CompressionName",
+    "FsyncPolicy",
     "InFlight",
-    "OverflowPolicy",
     "SerializerOption",
     "block_time",
     "callable_or_none",
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 CompressionName = Literal["none", "gzip", "snappy", "lz4", "zstd", "auto"]
-OverflowPolicy = Literal["wait", "raise", "drop_newest", "drop_oldest", "spool"]
+FsyncPolicy = Literal["always", "every_second", "never"]
 
 
 def gzip_level(value: int) -> int:

@@ -20,7 +20,8 @@ from ...client.options.config_fields import not_a_bool, shown_value
 from ...common import MAX_INT
 from ...errors import ConfigurationError
 from ...record.compression import LEVEL_OPTIONS, Compression
-from .option_values import CompressionName, OverflowPolicy
+from .option_values import CompressionName
+from .overflow_policy import OverflowPolicy
 from .strict_options import StrictOptions, json_of, options_of
 
 __all__ = ["TopicOptions", "topics_of"]

@@ -25,9 +25,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from ...errors import SpoolError
+from ..options.option_values import FsyncPolicy
 from .format import HEADER_SIZE, SALT_SIZE, Damage, Mark, SpooledRecord, decode_mark, encode_mark, header, scan
 from .spool_segment import SetAside, SpoolSegment, keep_beside, write_all
 
@@ -36,9 +37,7 @@ try:
 except ImportError:  # Windows, where no lock keeps two processes apart
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["SYNC_INTERVAL", "FsyncPolicy", "Recovered", "SpoolFiles", "TornWriteError"]
-
-FsyncPolicy = Literal["always", "every_second", "never"]
+__all__ = ["SYNC_INTERVAL", "Recovered", "SpoolFiles", "TornWriteError"]
 
 SYNC_INTERVAL: Final = 1.0
 """Seconds between two fsyncs with ``every_second``."""

@@ -25,6 +25,7 @@ from ..deliveries.delivery import Delivery
 from ..intake.admission import Admission
 from ..intake.pending_record import PendingRecord
 from ..intake.topic_state import TopicState
+from ..options.overflow_policy import SPOOL
 from .spool import Spool
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SpoolingAdmission"]
 
-SPOOL: Final = "spool"
 OUTAGE_AFTER: Final = 1.0
 """Seconds without sending a batch of a full buffer after which brokers count as away, not as slow."""
 RECHECK_AFTER: Final = 0.2

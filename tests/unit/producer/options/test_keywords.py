@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from aiokafkapy import KafkaProducer
 from aiokafkapy.producer.config import ProducerConfig
@@ -16,10 +16,9 @@ def plain(kind: Any) -> Any:
     """The type without pydantic's annotations, at any depth."""
     if get_origin(kind) is Annotated:
         return plain(get_args(kind)[0])
-    if get_origin(kind) is None:
-        return kind
-    arguments = frozenset(plain(each) for each in get_args(kind) if get_origin(kind) is not Literal)
-    return arguments if get_origin(kind) in (Union, UnionType) else kind
+    if get_origin(kind) in (Union, UnionType):
+        return frozenset(plain(each) for each in get_args(kind))
+    return kind
 
 
 def test_the_options_are_the_fields_of_the_configuration() -> None:
