@@ -106,7 +106,7 @@ class ProducerRuntime:
         self._collect = collect  # the metrics to push
         self.config = config
         self.loop = loop
-        self.is_bound = True  # None once this life is over
+        self.is_bound = True  # False once this life is over
         self.now = loop.time
         self.crash: SenderCrashedError | None = None
         self.max_block = config.max_block_ms / 1000

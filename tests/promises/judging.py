@@ -1,6 +1,6 @@
 """Compares the outcomes that a producer reported with the log: each record once, in order, at the reported offset.
 
-Pure: knows neither producer nor log, only a record's outcome and its positions. Callers add which record it was.
+Pure: knows neither producer nor log, only a record's outcome and its positions. Callers add the record's name.
 """
 
 from __future__ import annotations

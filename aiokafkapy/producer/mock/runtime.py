@@ -12,7 +12,7 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID, uuid4
 
 from ...common import PartitionInfo, TopicPartition
@@ -44,6 +44,7 @@ from .log import MockLog, SentRecord
 if TYPE_CHECKING:
     from ...cluster.cluster import Cluster
     from ..config import ProducerConfig
+    from ..intake.topic_state import TopicState
 
 __all__ = ["MockFailures", "MockRuntime"]
 
@@ -185,7 +186,7 @@ class MockRuntime:
         self._is_closed = False
         self._instance_id = uuid4()
         # Stand for the producer's own parts
-        self.topics: dict[str, Any] = {}
+        self.topics: dict[str, TopicState] = {}
         self.accumulator = _Accumulator(log.fail_next)
         self.admission = MockLine(topics, partitioner, self.max_block, self._append)
         self.sender = _Sender(self._begin_next)

@@ -106,7 +106,7 @@ class _Node:
             self._count(seconds / shortest, depth, now, most)
 
     def begin_to_measure(self, now: float) -> None:
-        """True when the measured time is too old."""
+        """Measure the time of a request alone again."""
         self.shortest.clear()
         self.is_measuring, self.measured_at = True, now
 

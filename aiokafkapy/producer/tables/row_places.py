@@ -18,7 +18,7 @@ import math
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from ...common import TopicPartition
 from ...record.arrow_rows import order_of
@@ -59,7 +59,7 @@ class RowPlaces:
         self._firsts = array("q")
         self._starts = array("q")
         self.count = 0
-        self._last: Any = None
+        self._last: ProduceRequestResult | None = None
         self._next_index = 0
         # Windows: the first row, which is also the first place, and the lanes
         self._window_rows = array("q")

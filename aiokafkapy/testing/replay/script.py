@@ -53,7 +53,7 @@ from .partitions import PARTED, Values, put_together
 __all__ = ["Part", "ReplayMismatchError", "Reply", "Script"]
 
 _GREETINGS: Final = frozenset({-1, ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
-"""Requests that do not tell which connection it is; -1 stands for SASL's bytes without a header."""
+"""Requests that do not identify their connection; -1 stands for SASL's bytes without a header."""
 
 _ANYWHERE: Final = frozenset(
     {

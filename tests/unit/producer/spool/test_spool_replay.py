@@ -278,7 +278,7 @@ async def test_a_record_refused_for_good_makes_way(new: Callable[..., Runtime]) 
 
 
 async def test_the_other_records_of_a_batch_are_sent_when_one_is_refused(new: Callable[..., Runtime]) -> None:
-    """A broker before 2.4 does not say which one it is."""
+    """A broker before 2.4 does not name the record."""
     runtime = new()
     await runtime.begin()
     await runtime.spool_values(*numbers(3))
