@@ -347,14 +347,14 @@ def group_id_of(given: object) -> str:
     return group_id
 
 
-def topic_partition_of(place: Any) -> TopicPartition:
+def topic_partition_of(given: Any) -> TopicPartition:
     """A partition in any client's form: a topic's name and a number, or an object that has both. Raises TypeError or
     ValueError for anything else, and InvalidTopicError for a name that no topic can have.
     """
     try:
-        topic, partition = (place.topic, place.partition) if hasattr(place, "topic") else place
+        topic, partition = (given.topic, given.partition) if hasattr(given, "topic") else given
     except (TypeError, ValueError):
-        raise TypeError(f"{place!r} is not a partition: expected a topic and a number, as TopicPartition has") from None
+        raise TypeError(f"{given!r} is not a partition: expected a topic and a number, as TopicPartition has") from None
     check_topic_name(topic)
     topic = str.__str__(topic)  # also of a member of an enum
     return TopicPartition(topic, number_within(f"the partition of topic {topic!r}", partition, 0, MAX_PARTITION))

@@ -322,9 +322,9 @@ class Outcomes(Sequence[RecordMetadata | BaseException]):
         position = index + self._length if index < 0 else index
         if not 0 <= position < self._length:
             raise IndexError(f"record {index} of {self._length}")
-        place = bisect_right(self._starts, position) - 1
-        part = self.parts[place]
-        return _outcome_of(part[position - self._starts[place]] if isinstance(part, DeliveryList) else part)
+        index_of_part = bisect_right(self._starts, position) - 1
+        part = self.parts[index_of_part]
+        return _outcome_of(part[position - self._starts[index_of_part]] if isinstance(part, DeliveryList) else part)
 
     def __iter__(self) -> Iterator[RecordMetadata | BaseException]:
         for part in self.parts:

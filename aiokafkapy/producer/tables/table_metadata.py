@@ -43,15 +43,15 @@ class FailedRows(Mapping[int, BaseException]):
         if row not in self:
             raise KeyError(row)
         number = operator.index(row)
-        result, place = self._places.locate(number)
-        return at_row(result.error(place), number)
+        result, index = self._places.locate(number)
+        return at_row(result.error(index), number)
 
     def __contains__(self, row: object) -> bool:
         if not hasattr(type(row), "__index__"):
             return False
         number = operator.index(cast(SupportsIndex, row))
-        place = bisect_left(self._rows, number)
-        return place < len(self._rows) and self._rows[place] == number
+        index = bisect_left(self._rows, number)
+        return index < len(self._rows) and self._rows[index] == number
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._rows)
@@ -93,7 +93,7 @@ class TableMetadata:
                 offset = result.base_offset + first
                 entry[1] = offset if entry[1] < 0 else min(entry[1], offset)
                 entry[2] = max(entry[2], offset + count - 1)
-        return {place: PartitionMetadata(*found[place]) for place in sorted(found)}
+        return {topic_partition: PartitionMetadata(*found[topic_partition]) for topic_partition in sorted(found)}
 
     def topic_partition(self, row: int) -> TopicPartition:
         """The partition of a row; raises its error if it was not delivered, IndexError if there is no such row."""

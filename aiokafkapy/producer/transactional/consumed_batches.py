@@ -50,7 +50,7 @@ class ConsumedBatches(Generic[R]):
             raise IllegalStateError("the batch was not entered: write `async with batch:` inside the loop")
         while not (found := await self._consumer.read(self._max_records)):
             pass
-        records = {TopicPartition(*place): some for place, some in found.items()}
+        records = {TopicPartition(*topic_partition): some for topic_partition, some in found.items()}
         self._unread = ConsumedBatch(self, records, self._consumer.group().generation_id)
         return self._unread
 
@@ -96,7 +96,10 @@ class ConsumedBatches(Generic[R]):
 
     async def _send_offsets(self, batch: ConsumedBatch[R]) -> BaseException | None:
         try:
-            offsets = {place: self._consumer.next_offset(some[-1]) for place, some in batch.by_partition.items()}
+            offsets = {
+                topic_partition: self._consumer.next_offset(some[-1])
+                for topic_partition, some in batch.by_partition.items()
+            }
             group = self._consumer.group()._replace(generation_id=batch.generation)
             await self._transactions.send_offsets(offsets, group)
         except BaseException as failure:  # cancellation, too, leaves by way of the transaction
@@ -104,7 +107,9 @@ class ConsumedBatches(Generic[R]):
         return None
 
     async def _go_back(self, batch: ConsumedBatch[R], error: BaseException) -> None:
-        starts = {place: self._consumer.offset(some[0]) for place, some in batch.by_partition.items()}
+        starts = {
+            topic_partition: self._consumer.offset(some[0]) for topic_partition, some in batch.by_partition.items()
+        }
         try:
             async with asyncio.timeout(SECONDS_TO_GO_BACK):
                 await self._consumer.go_back(starts, batch.generation)

@@ -49,7 +49,7 @@ class _HasOffset(Protocol):
     def offset(self) -> int: ...
 
 
-class _HasPlace(_HasOffset, Protocol):
+class _HasPartition(_HasOffset, Protocol):
     """An offset together with its partition."""
 
     @property
@@ -60,7 +60,7 @@ class _HasPlace(_HasOffset, Protocol):
 
 
 GroupLike: TypeAlias = str | bytes | _HasGroup
-OffsetsLike: TypeAlias = Mapping[Any, int | _HasOffset] | Iterable[_HasPlace]
+OffsetsLike: TypeAlias = Mapping[Any, int | _HasOffset] | Iterable[_HasPartition]
 """The mapping's keys are partitions in any form, because ``Mapping`` is invariant in its keys."""
 
 
@@ -71,16 +71,17 @@ def offsets_of(offsets: Mapping[Any, Any] | Iterable[Any]) -> dict[TopicPartitio
     Raises TypeError or ValueError for anything else, and InvalidTopicError for a name that no topic has.
     """
     pairs = offsets.items() if isinstance(offsets, Mapping) else ((one, one) for one in offsets)
-    return {place: _offset(place, one) for place, one in ((topic_partition_of(place), one) for place, one in pairs)}
+    known = ((topic_partition_of(partition), one) for partition, one in pairs)
+    return {topic_partition: _offset(topic_partition, one) for topic_partition, one in known}
 
 
-def _offset(place: TopicPartition, one: object) -> OffsetToCommit:
+def _offset(topic_partition: TopicPartition, one: object) -> OffsetToCommit:
     offset = getattr(one, "offset", one)
     epoch = getattr(one, "leader_epoch", None)
     return OffsetToCommit(
-        number_within(f"{place}: an offset to commit", offset, 0, MAX_LONG),
-        -1 if epoch is None else number_within(f"{place}: the leader epoch of an offset", epoch, -1, MAX_INT),
-        text_of(f"{place}: the metadata of an offset", getattr(one, "metadata", None) or ""),
+        number_within(f"{topic_partition}: an offset to commit", offset, 0, MAX_LONG),
+        -1 if epoch is None else number_within(f"{topic_partition}: the leader epoch of an offset", epoch, -1, MAX_INT),
+        text_of(f"{topic_partition}: the metadata of an offset", getattr(one, "metadata", None) or ""),
     )
 
 

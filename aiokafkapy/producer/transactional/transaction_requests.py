@@ -396,12 +396,12 @@ class TransactionRequests:
             "producer_epoch": identity.epoch,
         }
 
-    def _check(self, code: int, **place: object) -> None:
+    def _check(self, code: int, *, topic: str | None = None, partition: int | None = None) -> None:
         if code:
-            raise self._error(code, **place)
+            raise self._error(code, topic=topic, partition=partition)
 
-    def _error(self, code: int, **place: Any) -> KafkaError:
-        error = make(code, **place)
+    def _error(self, code: int, *, topic: str | None, partition: int | None) -> KafkaError:
+        error = make(code, topic=topic, partition=partition)
         if isinstance(error, InvalidProducerEpochError | ProducerFencedError):
             return ProducerFencedError(
                 f"another producer has taken transactional_id={self._transaction.transactional_id!r}, or a transaction "
