@@ -97,15 +97,7 @@ class ThreadSender:
                     raise _loop_has_ended() from None
         return sent
 
-    # internals, on the caller's thread
-
-    def _check(self) -> None:
-        if self._life.state is not ProducerState.RUNNING:
-            raise self._life.why_unusable()
-        if self.loop.is_closed():
-            raise _loop_has_ended()
-
-    # internals, on the loop
+    # on the loop
 
     def take(self) -> None:
         """Accept the records that have crossed, in order. Also before a flush or the end, because the thread that
@@ -120,6 +112,16 @@ class ThreadSender:
         finally:
             if crossing:  # or a callback of a future has raised SystemExit, which a LoopThread outlives
                 self.loop.call_soon(self.take)
+
+    # internals, on the caller's thread
+
+    def _check(self) -> None:
+        if self._life.state is not ProducerState.RUNNING:
+            raise self._life.why_unusable()
+        if self.loop.is_closed():
+            raise _loop_has_ended()
+
+    # internals, on the loop
 
     def _take_one(self, crossing: _Crossing) -> None:
         _, given, delivery_timeout_ms, overflow, ends_at, sent = crossing

@@ -177,27 +177,7 @@ class SpoolingAdmission(Admission):
             return False
         return metadata.last_failure is not None or (metadata.has_unreachable_addresses and not self._is_connected())
 
-    # asyncio callbacks
-
-    def _on_recheck_timer(self) -> None:
-        self._recheck_timer = None
-        self.pump_all()
-
-    # called by the spool
-
-    def _on_spool_room(self) -> None:
-        self.pump_all()
-
-    def _on_topic_free(self, topic: str) -> None:
-        state = self.topics.get(topic)
-        if state is None:
-            return
-        if state.waiting:
-            self.pump(state, self.loop.time())
-        else:
-            state.waiting = None
-
-    # internals
+    # steps of Admission, replaced
 
     def join(self, state: TopicState, record: PendingRecord) -> None:
         if not state.waiting:
@@ -234,6 +214,35 @@ class SpoolingAdmission(Admission):
         if delivery is None:
             delivery = self.appender.append_or_wait(record, now, self.metadata.cluster)
         self.appended_or_in_line(record, delivery, now)
+
+    def timeout_error(self, record: PendingRecord, limit: str = "") -> KafkaError:
+        is_in_line = self.appender.is_waiting(record) or self._is_astray(record)
+        if record.is_serialized and self._spool.has(record.topic) and not is_in_line:
+            limit = limit or f"max_block_ms={round(self.max_block * 1000)}"
+            return self._full_error(record, f"within {limit}: {self._spool.why_full()}")
+        return super().timeout_error(record, limit)
+
+    # asyncio callbacks
+
+    def _on_recheck_timer(self) -> None:
+        self._recheck_timer = None
+        self.pump_all()
+
+    # called by the spool
+
+    def _on_spool_room(self) -> None:
+        self.pump_all()
+
+    def _on_topic_free(self, topic: str) -> None:
+        state = self.topics.get(topic)
+        if state is None:
+            return
+        if state.waiting:
+            self.pump(state, self.loop.time())
+        else:
+            state.waiting = None
+
+    # internals
 
     def _appended(self, record: PendingRecord, now: float) -> Delivery | None:
         """Append the record to a batch; None without room."""
@@ -280,13 +289,6 @@ class SpoolingAdmission(Admission):
         else:
             reason = self.appender.describe_fullness()
         return self._spool.offer(record, reason)
-
-    def timeout_error(self, record: PendingRecord, limit: str = "") -> KafkaError:
-        is_in_line = self.appender.is_waiting(record) or self._is_astray(record)
-        if record.is_serialized and self._spool.has(record.topic) and not is_in_line:
-            limit = limit or f"max_block_ms={round(self.max_block * 1000)}"
-            return self._full_error(record, f"within {limit}: {self._spool.why_full()}")
-        return super().timeout_error(record, limit)
 
     def _topics_in_line(self) -> set[str]:
         """The topics that have records in the line for room: these are younger than those in memory, and would come
