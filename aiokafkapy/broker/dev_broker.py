@@ -37,9 +37,9 @@ from .coordination.transaction_expiry import TransactionExpiry
 from .coordination.transaction_markers import TransactionMarkers
 from .emulation.by_name import emulation_of
 from .features import Features, config_as
-from .listeners import DEFAULT_LISTENER, Listener, Listeners, endpoints_of
+from .listeners import DEFAULT_LISTENER, Endpoint, Listener, Listeners, endpoints_of
 from .network.held_ports import HeldPorts
-from .security.authentication import Authentication, ListenerAuthentication
+from .security.authentication import Authentication, ListenerAuthentication, TokenKeys
 from .security.authorizer import Authorizer
 from .security.files import AclFile
 from .security.sasl_session import SaslSession
@@ -482,10 +482,10 @@ class DevBroker:
         return transactions
 
     async def _open_authentication(self) -> Authentication:
-        authentication = Authentication(self.config, self._data_dir, lambda: int(time.time() * 1000))
+        authentication = Authentication(self.config, self._data_dir, _now_ms)
         self._authentications = {}
         for name, endpoint in self._endpoints.items():
-            settings = await authentication.settings_for(endpoint)
+            settings = authentication.settings_for(endpoint, await _token_keys(endpoint))
             if settings is not None:
                 self._authentications[name] = settings
         return authentication
@@ -575,6 +575,23 @@ def _new_console(broker: DevBroker, *, address: bool | str) -> Console:
     from ..console import Console
 
     return Console.of_broker(broker) if address is True else Console.of_broker(broker, address=str(address))
+
+
+async def _token_keys(endpoint: Endpoint) -> TokenKeys | None:
+    """The keys of a listener that takes signed tokens, as they are now. Raises ConfigurationError."""
+    config = endpoint.config
+    url = config.sasl_oauthbearer_jwks_endpoint_url
+    if url is None or not endpoint.has_sasl or "OAUTHBEARER" not in config.sasl_enabled_mechanisms:
+        return None
+    from .token_keys import token_keys
+
+    keys = token_keys(url, config.sasl_oauthbearer_jwks_endpoint_refresh_ms, _now_ms())
+    await keys.read()
+    return keys
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
 
 
 def _authorizer(config: BrokerConfig, data_dir: Path | None) -> Authorizer | None:

@@ -20,8 +20,9 @@ import importlib.util
 import json
 import urllib.parse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
+from ..common import JsonValue
 from ..errors import ConfigurationError, KafkaConnectionError
 from ..observability import get_logger
 from ..security.pem_files import file_version
@@ -30,7 +31,7 @@ from ..security.sasl.http_json import get_json
 if TYPE_CHECKING:
     from ..security.sasl.json_web_tokens import TokenValidator
 
-__all__ = ["FileKeys", "TokenKeys", "UrlKeys", "token_keys"]
+__all__ = ["FileKeys", "UrlKeys", "token_keys"]
 
 MILLISECONDS_BETWEEN: Final = 1_000
 MOST_SECONDS: Final = 10.0
@@ -39,25 +40,9 @@ MOST_SECONDS: Final = 10.0
 logger = get_logger(__name__)
 
 
-class TokenKeys(Protocol):
-    """A source of keys."""
-
-    async def read(self) -> Any:
-        """The JWKS. Raises ConfigurationError when it cannot be obtained."""
-
-    def refresh(self, validator: TokenValidator, now_ms: int) -> None:
-        """Give the validator newer keys if it is time; called before each authentication."""
-
-    def ask_again(self, validator: TokenValidator, now_ms: int) -> None:
-        """A token came with a key that is not known."""
-
-    def close(self) -> None:
-        """Ask no more."""
-
-
-def token_keys(url: str, refresh_ms: int, now_ms: int) -> TokenKeys:
-    """The source of the keys at this URL; raises ConfigurationError for a scheme other than file, http and
-    https.
+def token_keys(url: str, refresh_ms: int, now_ms: int) -> FileKeys | UrlKeys:
+    """The source of the keys at this URL, of which nothing is read yet; raises ConfigurationError for a scheme other
+    than file, http and https.
     """
     if url.startswith("file:"):
         return FileKeys(url)
@@ -73,16 +58,17 @@ def token_keys(url: str, refresh_ms: int, now_ms: int) -> TokenKeys:
 
 
 class FileKeys:
-    """The keys in a file."""
+    """The keys in a file. ``jwks``: as they were read last."""
 
     def __init__(self, url: str) -> None:
+        self.jwks: JsonValue = None
         self._url = url
         self._path = Path(urllib.parse.unquote(url.removeprefix("file://").removeprefix("file:")))
         self._version = file_version(self._path)
 
-    async def read(self) -> Any:
-        """The JWKS that is in the file now."""
-        return self._read()
+    async def read(self) -> None:
+        """Take the JWKS that is in the file now. Raises ConfigurationError when it cannot be obtained."""
+        self._read()
 
     def refresh(self, validator: TokenValidator, now_ms: int) -> None:
         """Take the file's keys if it has changed."""
@@ -91,7 +77,8 @@ class FileKeys:
             return
         self._version = version
         try:
-            validator.use_keys(self._read())
+            self._read()
+            validator.use_keys(self.jwks)
         except ConfigurationError as error:
             logger.warning("broker.token_keys_unreadable", url=self._url, error=str(error))
 
@@ -101,26 +88,29 @@ class FileKeys:
     def close(self) -> None:
         """Nothing is open."""
 
-    def _read(self) -> Any:
+    # internals
+
+    def _read(self) -> None:
         try:
-            return json.loads(self._path.read_text())
+            self.jwks = json.loads(self._path.read_text())
         except (OSError, ValueError) as error:
             raise _unreadable(self._url, error) from error
 
 
 class UrlKeys:
-    """The keys that a server gives, over HTTP."""
+    """The keys that a server gives, over HTTP. ``jwks``: as they were read last."""
 
     def __init__(self, url: str, refresh_ms: int, now_ms: int) -> None:
+        self.jwks: JsonValue = None
         self._url = url
         self._refresh_ms = refresh_ms
         self._asked_at_ms = now_ms
         self._asking: asyncio.Task[None] | None = None
 
-    async def read(self) -> Any:
-        """The JWKS that the server gives now."""
+    async def read(self) -> None:
+        """Take the JWKS that the server gives now. Raises ConfigurationError when it cannot be obtained."""
         try:
-            return await get_json(self._url, MOST_SECONDS)
+            self.jwks = await get_json(self._url, MOST_SECONDS)
         except KafkaConnectionError as error:
             raise _unreadable(self._url, error) from error
 
@@ -146,7 +136,8 @@ class UrlKeys:
 
     async def _take_newer(self, validator: TokenValidator) -> None:
         try:
-            validator.use_keys(await self.read())
+            await self.read()
+            validator.use_keys(self.jwks)
         except ConfigurationError as error:
             logger.warning("broker.token_keys_unreadable", url=self._url, error=str(error))
 

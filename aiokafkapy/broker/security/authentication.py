@@ -1,8 +1,8 @@
 """The broker's users, and their authentication at each listener.
 
 Owns the credentials of all mechanisms and makes the sessions of connections. It must not know sockets nor requests;
-the mechanisms themselves are ``aiokafkapy.security.sasl``'s. Kafka's counterparts are ``CredentialProvider``,
-``ScramControlManager`` and ``SaslChannelBuilder``.
+the mechanisms themselves are ``aiokafkapy.security.sasl``'s, and the keys of tokens are read outside. Kafka's
+counterparts are ``CredentialProvider``, ``ScramControlManager`` and ``SaslChannelBuilder``.
 
 Rules:
 
@@ -14,8 +14,9 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from ...errors import ConfigurationError, UnacceptableCredentialError, UnsupportedSaslMechanismError
 from ...security.sasl.gssapi import GSSAPI
@@ -34,10 +35,10 @@ from .sasl_session import SaslSession
 
 if TYPE_CHECKING:
     from ...security.sasl.gssapi_server import KerberosService
+    from ...security.sasl.json_web_tokens import TokenValidator
     from ...security.sasl.mechanism import SaslServerExchange
-    from ..token_keys import TokenKeys
 
-__all__ = ["SCRAM_CODES", "Authentication", "ListenerAuthentication", "ScramChange"]
+__all__ = ["SCRAM_CODES", "Authentication", "ListenerAuthentication", "ScramChange", "TokenKeys"]
 
 SCRAM_CODES: Final[Mapping[int, str]] = {1: SCRAM_SHA_256, 2: SCRAM_SHA_512}
 """The code of a mechanism in the SCRAM APIs."""
@@ -46,6 +47,21 @@ ScramChange = tuple[str, int, ScramCredential | None]
 """A user, the code of a mechanism, and the new credential or None to delete it."""
 
 Mechanisms: TypeAlias = "dict[str, Callable[[], SaslServerExchange]]"
+
+
+class TokenKeys(Protocol):
+    """The keys of one listener's tokens, which were read; ``jwks`` is the text's value, not checked yet."""
+
+    jwks: object
+
+    def refresh(self, validator: TokenValidator, now_ms: int) -> None:
+        """Give the validator newer keys if it is time; called before each authentication."""
+
+    def ask_again(self, validator: TokenValidator, now_ms: int) -> None:
+        """A token came with a key that is not known."""
+
+    def close(self) -> None:
+        """Ask no more."""
 
 
 class Authentication:
@@ -65,14 +81,14 @@ class Authentication:
         self._has_hashed: set[str] = set()
         self._token_keys: list[TokenKeys] = []
 
-    async def settings_for(self, endpoint: Endpoint) -> ListenerAuthentication | None:
+    def settings_for(self, endpoint: Endpoint, keys: TokenKeys | None = None) -> ListenerAuthentication | None:
         """The settings of a listener's sessions; None for a listener without SASL.
 
-        Reads the keys of tokens if the listener takes tokens. Raises ConfigurationError.
+        A listener that takes signed tokens needs ``keys``. Raises ConfigurationError.
         """
         if not endpoint.has_sasl:
             return None
-        return ListenerAuthentication(self, endpoint.config, await self._mechanisms(endpoint))
+        return ListenerAuthentication(self, endpoint.config, self._mechanisms(endpoint, keys))
 
     def close(self) -> None:
         """Ask for no more keys."""
@@ -105,7 +121,7 @@ class Authentication:
 
     # internals
 
-    async def _mechanisms(self, endpoint: Endpoint) -> Mechanisms:
+    def _mechanisms(self, endpoint: Endpoint, keys: TokenKeys | None) -> Mechanisms:
         from ...security.sasl.oauthbearer import OAUTHBEARER
         from ...security.sasl.server import SERVER_MECHANISMS, server_mechanism
 
@@ -117,7 +133,7 @@ class Authentication:
                 self._hash_passwords(name)
                 found[name] = server_mechanism(name, self.scram[name])
             elif name == OAUTHBEARER:
-                found[name] = await self._token_exchanges(endpoint.config)
+                found[name] = self._token_exchanges(endpoint.config, keys)
             elif name == GSSAPI:
                 found[name] = server_mechanism(name, _kerberos_service(endpoint))
             else:
@@ -127,24 +143,24 @@ class Authentication:
                 )
         return found
 
-    async def _token_exchanges(self, config: BrokerConfig) -> Callable[[], SaslServerExchange]:
+    def _token_exchanges(self, config: BrokerConfig, keys: TokenKeys | None) -> Callable[[], SaslServerExchange]:
         from ...security.sasl.json_web_tokens import TokenValidator
         from ...security.sasl.oauthbearer import OAUTHBEARER
         from ...security.sasl.server import server_mechanism
-        from ..token_keys import token_keys
 
-        checks: dict[str, Any] = {
-            "issuer": config.sasl_oauthbearer_expected_issuer,
-            "audience": config.sasl_oauthbearer_expected_audience,
-            "clock_skew_seconds": config.sasl_oauthbearer_clock_skew_seconds,
-            "sub_claim_name": config.sasl_oauthbearer_sub_claim_name,
-            "scope_claim_name": config.sasl_oauthbearer_scope_claim_name,
-        }
-        url = config.sasl_oauthbearer_jwks_endpoint_url
-        if url is None:
-            return server_mechanism(OAUTHBEARER, TokenValidator(unsecured=True, **checks), now_ms=self._now_ms)
-        keys = token_keys(url, config.sasl_oauthbearer_jwks_endpoint_refresh_ms, self._now_ms())
-        validator = TokenValidator(jwks=await keys.read(), **checks)
+        make_validator = partial(
+            TokenValidator,
+            issuer=config.sasl_oauthbearer_expected_issuer,
+            audience=config.sasl_oauthbearer_expected_audience,
+            clock_skew_seconds=config.sasl_oauthbearer_clock_skew_seconds,
+            sub_claim_name=config.sasl_oauthbearer_sub_claim_name,
+            scope_claim_name=config.sasl_oauthbearer_scope_claim_name,
+        )
+        if keys is None:
+            # With a URL of keys this is refused, so that no listener believes unsecured tokens by an oversight.
+            is_unsecured = config.sasl_oauthbearer_jwks_endpoint_url is None
+            return server_mechanism(OAUTHBEARER, make_validator(unsecured=is_unsecured), now_ms=self._now_ms)
+        validator = make_validator(jwks=keys.jwks)
         validator.on_unknown_key = lambda: keys.ask_again(validator, self._now_ms())
         self._token_keys.append(keys)
         exchange = server_mechanism(OAUTHBEARER, validator, now_ms=self._now_ms)

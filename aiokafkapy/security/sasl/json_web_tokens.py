@@ -71,7 +71,7 @@ class TokenValidator:
     def __init__(
         self,
         *,
-        jwks: Mapping[str, object] | None = None,
+        jwks: object = None,
         unsecured: bool = False,
         issuer: str | None = None,
         audience: str | None = None,
@@ -96,8 +96,8 @@ class TokenValidator:
         if jwks is not None:
             self.use_keys(jwks)
 
-    def use_keys(self, jwks: Mapping[str, object]) -> None:
-        """Believe these keys from now on, and no others."""
+    def use_keys(self, jwks: object) -> None:
+        """Believe these keys from now on, and no others. Raises ConfigurationError for any but a JWKS."""
         self._keys = _keys_of(jwks)
 
     def validate(self, token: Secret[str], now_ms: int) -> ValidToken:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
-import json
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +18,41 @@ from aiokafkapy.errors import (
     UnacceptableCredentialError,
     UnsupportedSaslMechanismError,
 )
-from aiokafkapy.security.sasl.json_web_tokens import unsecured_token
+from aiokafkapy.security.sasl.json_web_tokens import TokenValidator, unsecured_token
 from aiokafkapy.security.sasl.scram_credential import ScramCredential
-from aiokafkapy.testing.servers.ports import free_port
 
 USERS = {"alice": "hush-alice"}
+# RFC 7515, appendix A.3
+RFC_KEY = {
+    "kty": "EC",
+    "crv": "P-256",
+    "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",
+    "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0",
+}
+RFC_TOKEN = (
+    "eyJhbGciOiJFUzI1NiJ9."
+    "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ."
+    "DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q"
+)
+RFC_NOW_MS = 1_300_819_000_000
 CREDENTIAL = ScramCredential(b"salt-for-carol", b"stored", b"server", 4_096)
+
+
+class Keys:
+    """Keys that note the calls."""
+
+    def __init__(self) -> None:
+        self.jwks: object = {"keys": [RFC_KEY]}
+        self.calls: list[str] = []
+
+    def refresh(self, validator: TokenValidator, now_ms: int) -> None:
+        self.calls.append("refresh")
+
+    def ask_again(self, validator: TokenValidator, now_ms: int) -> None:
+        self.calls.append("ask again")
+
+    def close(self) -> None:
+        self.calls.append("close")
 
 
 def endpoint(config: BrokerConfig, protocol: str = "SASL_PLAINTEXT", **options: Any) -> Endpoint:
@@ -35,7 +62,7 @@ def endpoint(config: BrokerConfig, protocol: str = "SASL_PLAINTEXT", **options: 
 
 def settings(data_dir: Path | None = None, **options: Any) -> ListenerAuthentication:
     config = BrokerConfig.of(sasl_users=USERS)
-    made = asyncio.run(Authentication(config, data_dir, lambda: 5_000).settings_for(endpoint(config, **options)))
+    made = Authentication(config, data_dir, lambda: 5_000).settings_for(endpoint(config, **options))
     assert made is not None
     return made
 
@@ -44,7 +71,7 @@ def test_a_listener_has_the_mechanisms_that_it_enables() -> None:
     assert list(settings().mechanisms) == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
     assert list(settings(sasl_enabled_mechanisms=["OAUTHBEARER"]).mechanisms) == ["OAUTHBEARER"]
     config = BrokerConfig.of()
-    assert asyncio.run(Authentication(config, None, lambda: 0).settings_for(endpoint(config, "PLAINTEXT"))) is None
+    assert Authentication(config, None, lambda: 0).settings_for(endpoint(config, "PLAINTEXT")) is None
     with pytest.raises(
         ConfigurationError, match="'AWS_MSK_IAM' is not a mechanism of the dev broker's; write some of PLAIN"
     ):
@@ -73,7 +100,7 @@ def test_changed_credentials_survive_and_count_before_the_given_ones(tmp_path: P
     before.change_scram([("alice", 1, CREDENTIAL), ("carol", 2, CREDENTIAL)])
     before.change_scram([("carol", 2, None), ("dave", 2, CREDENTIAL)])
     after = Authentication(config, tmp_path, lambda: 0)
-    assert asyncio.run(after.settings_for(endpoint(config))) is not None  # which makes credentials of the passwords
+    assert after.settings_for(endpoint(config)) is not None  # which makes credentials of the passwords
     assert after.scram["SCRAM-SHA-256"]["alice"] == CREDENTIAL
     assert sorted(after.scram["SCRAM-SHA-256"]) == ["alice"]
     assert sorted(after.scram["SCRAM-SHA-512"]) == ["alice", "dave"]
@@ -84,7 +111,7 @@ def test_a_credential_that_was_taken_away_is_not_made_again_of_the_password(tmp_
     config = BrokerConfig.of(sasl_users=USERS)
     Authentication(config, tmp_path, lambda: 0).change_scram([("alice", 1, None)])
     again = Authentication(config, tmp_path, lambda: 0)
-    assert asyncio.run(again.settings_for(endpoint(config))) is not None
+    assert again.settings_for(endpoint(config)) is not None
     assert (list(again.scram["SCRAM-SHA-256"]), list(again.scram["SCRAM-SHA-512"])) == ([], ["alice"])
     again.change_scram([("alice", 1, CREDENTIAL)])
     last = Authentication(config, tmp_path, lambda: 0)
@@ -107,31 +134,39 @@ def test_unknown_names_and_codes_are_refused() -> None:
         authentication.check_scram_user("carol", 3)
 
 
-def test_tokens_are_believed_unsigned_or_by_the_keys_of_a_file(tmp_path: Path) -> None:
+def test_tokens_are_believed_unsigned_without_a_url_of_keys() -> None:
     token = unsecured_token({"sub": "alice", "exp": 65})
     message = f"n,,\x01auth=Bearer {token}\x01\x01".encode()
     exchange = settings(sasl_enabled_mechanisms=["OAUTHBEARER"]).mechanisms["OAUTHBEARER"]()
     exchange.respond(message)
     assert (exchange.principal, exchange.expires_at_ms) == ("User:alice", 65_000)
-    keys = tmp_path / "keys.json"
-    keys.write_text(json.dumps({"keys": []}))
-    for url, words in (
-        ("ftp://issuer.invalid/keys", "is not a URL of keys: write https://host/path or file:///path"),
-        (f"http://127.0.0.1:{free_port()}/keys", "cannot be read: All connection attempts failed"),
-        ("http://[", "cannot be read: "),
-        ("http://127.0.0.1:99999/keys", "cannot be read: "),
-        (f"file://{tmp_path}/none.json", "cannot be read"),
-    ):
-        with pytest.raises(ConfigurationError, match=words):
-            settings(sasl_enabled_mechanisms=["OAUTHBEARER"], sasl_oauthbearer_jwks_endpoint_url=url)
+
+
+def test_a_listener_with_a_url_of_keys_believes_the_keys_that_it_is_given() -> None:
+    config = BrokerConfig.of(
+        sasl_enabled_mechanisms="OAUTHBEARER",
+        sasl_oauthbearer_jwks_endpoint_url="https://issuer.invalid/keys",
+        sasl_oauthbearer_sub_claim_name="iss",
+    )
+    authentication = Authentication(config, None, lambda: RFC_NOW_MS)
+    with pytest.raises(ConfigurationError, match="a broker believes signed tokens or unsecured ones"):
+        authentication.settings_for(endpoint(config))
+    keys = Keys()
+    made = authentication.settings_for(endpoint(config), keys)
+    assert made is not None
+    exchange = made.mechanisms["OAUTHBEARER"]()
+    exchange.respond(f"n,,\x01auth=Bearer {RFC_TOKEN}\x01\x01".encode())
+    assert exchange.principal == "User:joe"
+    stranger = unsecured_token({"sub": "alice"}).replace(unsecured_token({}).split(".")[0], "eyJraWQiOiJuZXcifQ")
+    made.mechanisms["OAUTHBEARER"]().respond(f"n,,\x01auth=Bearer {stranger}\x01\x01".encode())
+    authentication.close()
+    assert keys.calls == ["refresh", "refresh", "ask again", "close"]
 
 
 def test_passwords_are_not_shown() -> None:
     config = BrokerConfig.of(sasl_users=USERS)
     made = Authentication(config, None, lambda: 0)
-    assert "hush" not in repr(
-        (config, made, made.scram, asyncio.run(made.settings_for(endpoint(config))), endpoint(config))
-    )
+    assert "hush" not in repr((config, made, made.scram, made.settings_for(endpoint(config)), endpoint(config)))
 
 
 def test_kerberos_is_checked_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
