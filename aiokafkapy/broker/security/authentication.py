@@ -50,9 +50,11 @@ Mechanisms: TypeAlias = "dict[str, Callable[[], SaslServerExchange]]"
 
 
 class TokenKeys(Protocol):
-    """The keys of one listener's tokens, which were read; ``jwks`` is the text's value, not checked yet."""
+    """The keys of one listener's tokens, which were read."""
 
-    jwks: object
+    @property
+    def jwks(self) -> object:
+        """The JWKS as it was read last, which may be any JSON value."""
 
     def refresh(self, validator: TokenValidator, now_ms: int) -> None:
         """Give the validator newer keys if it is time; called before each authentication."""
