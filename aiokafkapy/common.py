@@ -35,6 +35,7 @@ __all__ = [
     "NO_LEADER_EPOCH",
     "NO_TIMESTAMP",
     "SHOWN_BITS",
+    "TOPIC_NAME_CHARACTERS",
     "Buffer",
     "ConsumedRecord",
     "ExponentialBackoff",
@@ -68,6 +69,7 @@ NO_LEADER_EPOCH: Final = -1
 DEFAULT_PORT: Final = 9092
 LAST_PORT: Final = 65_535
 MAX_TOPIC_NAME_LENGTH: Final = 249
+TOPIC_NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 HIDDEN: Final = "<hidden>"
 """The text shown in place of a secret."""
 SHOWN_BITS: Final = 128
@@ -82,7 +84,7 @@ MAX_STRING_SIZE: Final = MAX_SHORT
 """Bytes of UTF-8 in a STRING of the protocol. Kafka refuses more in its compact form as well."""
 EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 """The moment from which the protocol counts milliseconds."""
-_TOPIC_NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_TOPIC_NAME_LENGTH}}}")
+_TOPIC_NAME: Final = re.compile(f"[{re.escape(''.join(sorted(TOPIC_NAME_CHARACTERS)))}]{{1,{MAX_TOPIC_NAME_LENGTH}}}")
 _SHOWN_OF_A_NAME: Final = 40
 """Characters of a topic name in an error message; the rest is cut."""
 

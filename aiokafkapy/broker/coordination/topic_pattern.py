@@ -20,8 +20,8 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
+from ...common import TOPIC_NAME_CHARACTERS
 from ...errors import InvalidRegularExpressionError
-from ..storage.topics import LEGAL_CHARACTERS
 
 __all__ = ["TopicPattern"]
 
@@ -34,7 +34,7 @@ MAX_SIZE: Final = 2_000
 MAX_DEPTH: Final = 100
 """Groups in groups."""
 
-ALL: Final = LEGAL_CHARACTERS
+ALL: Final = TOPIC_NAME_CHARACTERS
 DIGITS: Final = ALL & set(string.digits)
 WORD: Final = ALL & set(string.ascii_letters + string.digits + "_")
 NONE: Final[frozenset[str]] = frozenset()

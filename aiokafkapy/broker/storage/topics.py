@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from ...common import MAX_TOPIC_NAME_LENGTH, TOPIC_NAME_CHARACTERS
 from ...errors import (
     InvalidConfigError,
     InvalidPartitionsError,
@@ -48,10 +49,8 @@ __all__ = [
 
 logger = get_logger()
 
-MAX_NAME_LENGTH: Final = 249
 MOST_REPLICAS_BY_DEFAULT: Final = 3
 """As in real clusters: Metadata names every replica to every client, and a hundred replicas would be most of it."""
-LEGAL_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 class Partition:
@@ -471,9 +470,9 @@ def validate_topic_name(name: str) -> None:
         problem = "the empty string is not allowed"
     elif name in (".", ".."):
         problem = f"'{name}' is not allowed"
-    elif len(name) > MAX_NAME_LENGTH:
-        problem = f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
-    elif not LEGAL_CHARACTERS.issuperset(name):
+    elif len(name) > MAX_TOPIC_NAME_LENGTH:
+        problem = f"the length of '{name}' is longer than the max allowed length {MAX_TOPIC_NAME_LENGTH}"
+    elif not TOPIC_NAME_CHARACTERS.issuperset(name):
         problem = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     else:
         return
