@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from ..errors import ConfigurationError
 from ..option_fields import checked, declarations, field_options, names_of, with_values
+from ..security.sasl import defaults
 from ..security.sasl.wire import MAX_RECEIVE_BYTES
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ class BrokerConfig(BaseModel):
     ] = 100
     sasl_kerberos_service_name: Annotated[
         str, Field(description="First part of the broker's Kerberos principal. Kafka has no default.")
-    ] = "kafka"
+    ] = defaults.KERBEROS_SERVICE_NAME
     sasl_kerberos_keytab: Annotated[
         str | None,
         Field(
@@ -163,7 +164,7 @@ class BrokerConfig(BaseModel):
         Sequence[str],
         BeforeValidator(_split_list),
         Field(description="Kafka's rules that map a Kerberos principal to a user name."),
-    ] = ("DEFAULT",)
+    ] = defaults.KERBEROS_RULES
     sasl_oauthbearer_jwks_endpoint_url: Annotated[
         str | None,
         Field(
@@ -180,10 +181,12 @@ class BrokerConfig(BaseModel):
     )
     sasl_oauthbearer_clock_skew_seconds: Annotated[
         int, Field(ge=0, description="Seconds by which the clocks of broker and issuer may differ.")
-    ] = 30
-    sasl_oauthbearer_sub_claim_name: Annotated[str, Field(description="Claim of a token that names the user.")] = "sub"
+    ] = defaults.CLOCK_SKEW_SECONDS
+    sasl_oauthbearer_sub_claim_name: Annotated[str, Field(description="Claim of a token that names the user.")] = (
+        defaults.SUB_CLAIM_NAME
+    )
     sasl_oauthbearer_scope_claim_name: Annotated[str, Field(description="Claim of a token that has its scope.")] = (
-        "scope"
+        defaults.SCOPE_CLAIM_NAME
     )
 
     # rights

@@ -1,6 +1,7 @@
 """Kafka's defaults of SASL's options (``SaslConfigs``), and its limits for the refresh of tokens.
 
-They are here, and not with the options, because a client's configuration has them too, and is imported without SASL.
+They are here, and not with the options, because the configurations of clients and of the dev broker have them too, and
+are imported without SASL.
 Options that are not named here have no default.
 """
 
@@ -12,6 +13,9 @@ __all__ = [
     "ASSERTION_ALGORITHM",
     "ASSERTION_EXP_SECONDS",
     "ASSERTION_NBF_SECONDS",
+    "CLOCK_SKEW_SECONDS",
+    "KERBEROS_RULES",
+    "KERBEROS_SERVICE_NAME",
     "REFRESH_BUFFER_SECONDS",
     "REFRESH_MIN_PERIOD_SECONDS",
     "REFRESH_WINDOW_FACTOR",
@@ -43,6 +47,11 @@ REFRESH_BUFFER_SECONDS: Final = Limited(300, 0, 3_600)
 RETRY_BACKOFF_MS: Final = 100
 RETRY_BACKOFF_MAX_MS: Final = 10_000
 
+KERBEROS_SERVICE_NAME: Final = "kafka"
+"""Kafka has no default."""
+KERBEROS_RULES: Final = ("DEFAULT",)
+
+CLOCK_SKEW_SECONDS: Final = 30
 SCOPE_CLAIM_NAME: Final = "scope"
 SUB_CLAIM_NAME: Final = "sub"
 

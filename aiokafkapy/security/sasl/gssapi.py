@@ -17,10 +17,10 @@ from typing import Any, Final, Protocol
 
 from ...errors import ConfigurationError, KafkaConnectionError, SaslAuthenticationFailedError
 from ...states import StateTable
+from .defaults import KERBEROS_SERVICE_NAME
 from .wire import MAX_RECEIVE_BYTES, failed
 
 __all__ = [
-    "DEFAULT_SERVICE_NAME",
     "GSSAPI",
     "GSSAPI_CLIENT_STATES",
     "NO_SECURITY_LAYER",
@@ -32,7 +32,6 @@ __all__ = [
 ]
 
 GSSAPI: Final = "GSSAPI"
-DEFAULT_SERVICE_NAME: Final = "kafka"
 NO_SECURITY_LAYER: Final = 1
 _KDC_UNREACHABLE: Final = -1765328228 & 0xFFFFFFFF
 """KRB5_KDC_UNREACH, as the minor status, which is unsigned."""
@@ -69,7 +68,7 @@ class GssapiMechanism:
     name = GSSAPI
     blocks = True
 
-    def __init__(self, service_name: str = DEFAULT_SERVICE_NAME) -> None:
+    def __init__(self, service_name: str = KERBEROS_SERVICE_NAME) -> None:
         check_kerberos(service_name)
         self._service_name = service_name
 

@@ -22,6 +22,7 @@ from typing import Any, Final, Literal
 
 from ...common import JsonObject
 from ...errors import ConfigurationError, KafkaError
+from .defaults import CLOCK_SKEW_SECONDS, SCOPE_CLAIM_NAME, SUB_CLAIM_NAME
 from .secret import Secret
 
 __all__ = ["InvalidTokenError", "TokenValidator", "ValidToken", "claims_of", "end_of", "unsecured_token"]
@@ -76,9 +77,9 @@ class TokenValidator:
         issuer: str | None = None,
         audience: str | None = None,
         scope: Iterable[str] = (),
-        clock_skew_seconds: int = 30,
-        sub_claim_name: str = "sub",
-        scope_claim_name: str = "scope",
+        clock_skew_seconds: int = CLOCK_SKEW_SECONDS,
+        sub_claim_name: str = SUB_CLAIM_NAME,
+        scope_claim_name: str = SCOPE_CLAIM_NAME,
     ) -> None:
         if (jwks is None) != unsecured:
             raise ConfigurationError(

@@ -20,10 +20,9 @@ from typing import Final, NamedTuple
 
 from ...errors import ConfigurationError
 from ..java_patterns import compile_rule
+from .defaults import KERBEROS_RULES
 
-__all__ = ["DEFAULT_RULES", "LocalNameRules"]
-
-DEFAULT_RULES: Final = ("DEFAULT",)
+__all__ = ["LocalNameRules"]
 
 _PRINCIPAL: Final = re.compile(r"(?P<name>[^/@]+)(?:/(?P<host>[^/@]*))?@(?P<realm>[^/@]+)")
 _RULE: Final = re.compile(
@@ -56,7 +55,7 @@ class _Rule(NamedTuple):
 class LocalNameRules:
     """Rules, as they are written. Raises ConfigurationError for any other text."""
 
-    def __init__(self, rules: Sequence[str] = DEFAULT_RULES) -> None:
+    def __init__(self, rules: Sequence[str] = KERBEROS_RULES) -> None:
         self._rules = [_parsed(rule.strip()) for rule in rules]  # None: DEFAULT
 
     def local_name(self, principal: str, own_realm: str) -> str | None:

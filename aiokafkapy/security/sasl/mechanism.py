@@ -17,7 +17,8 @@ from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from ...errors import ConfigurationError
 from .aws_msk_iam import AWS_MSK_IAM
-from .gssapi import DEFAULT_SERVICE_NAME, GSSAPI, GssapiMechanism
+from .defaults import KERBEROS_SERVICE_NAME
+from .gssapi import GSSAPI, GssapiMechanism
 from .jaas import JaasConfig, parse_jaas_config
 from .oauthbearer import OAUTHBEARER, check_extensions
 from .options import SaslOptions, SaslSettings, parse_pairs
@@ -208,7 +209,7 @@ def _with_client_of(jaas: JaasConfig, options: SaslOptions) -> SaslOptions:
 def _gssapi(name: str, options: SaslOptions) -> SaslMechanism:
     if options.sasl_jaas_config:
         _jaas(name, options, "Krb5LoginModule")
-    return GssapiMechanism(options.sasl_kerberos_service_name or DEFAULT_SERVICE_NAME)
+    return GssapiMechanism(options.sasl_kerberos_service_name or KERBEROS_SERVICE_NAME)
 
 
 def _aws_msk_iam(name: str, options: SaslOptions) -> SaslMechanism:
