@@ -25,7 +25,7 @@ from ..config import BrokerConfig
 from ..context import RequestContext
 from ..coordination.group_configs import GROUP_OPTIONS
 from ..security.acls import Operation, ResourceType
-from ..storage.topic_config import TOPIC_OPTIONS, TopicConfig
+from ..storage.topic_config import TOPIC_OPTIONS, ConfigType, TopicConfig
 from ..telemetry import SUBSCRIPTION_OPTIONS
 from .registry import Body, Response, entry_error, register
 
@@ -33,7 +33,6 @@ __all__ = ["handle", "topic_configs"]
 
 # ConfigSource
 _DYNAMIC_TOPIC, _STATIC_BROKER, _DEFAULT, _CLIENT_METRICS, _GROUP = 1, 4, 5, 7, 8
-_STRING, _INT, _LIST = 2, 3, 7
 
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
@@ -53,7 +52,7 @@ def topic_configs(config: TopicConfig) -> list[dict[str, object]]:
     for option in TOPIC_OPTIONS.values():
         value = config.value(option.name)
         source = _DEFAULT if config.is_default(option.name) else _DYNAMIC_TOPIC
-        entries.append(_entry(option.name, value, source, option.type_code, is_read_only=False))
+        entries.append(_entry(option.name, value, source, option.kind, is_read_only=False))
     return entries
 
 
@@ -101,7 +100,7 @@ def _of_group(context: RequestContext, name: str) -> list[dict[str, object]]:
             option,
             str(configs.value(name, option)),
             _GROUP if option in own else _DEFAULT,
-            _STRING if GROUP_OPTIONS[option] is None else _INT,
+            ConfigType.STRING if GROUP_OPTIONS[option] is None else ConfigType.INT,
             is_read_only=False,
         )
         for option in GROUP_OPTIONS
@@ -117,7 +116,7 @@ def _of_subscription(context: RequestContext, name: str) -> list[dict[str, objec
             option,
             own.get(option, default),
             _CLIENT_METRICS if option in own else _DEFAULT,
-            _INT if default else _LIST,
+            ConfigType.INT if default else ConfigType.LIST,
             is_read_only=False,
         )
         for option, default in SUBSCRIPTION_OPTIONS.items()
@@ -134,7 +133,10 @@ def _of_broker(context: RequestContext, name: str) -> list[dict[str, object]]:
         raise InvalidRequestError(f"Broker id must be an integer, but it is: {name}") from None
     if not is_asked:
         raise InvalidRequestError(f"Unexpected broker id, expected {node_id} or empty string, but received {name}")
-    ids = (_entry(option, str(node_id), _STATIC_BROKER, _INT, is_read_only=True) for option in ("broker.id", "node.id"))
+    ids = (
+        _entry(option, str(node_id), _STATIC_BROKER, ConfigType.INT, is_read_only=True)
+        for option in ("broker.id", "node.id")
+    )
     return [*ids, *_of_config(context.state.config, context.state.all_nodes[node_id].rack)]
 
 
@@ -145,7 +147,7 @@ def _of_config(config: BrokerConfig, rack: str | None) -> list[dict[str, object]
             name.replace("_", "."),
             None if value is None or config.is_secret(name) else _text(value),
             _STATIC_BROKER if name in config.model_fields_set else _DEFAULT,
-            _STRING,
+            ConfigType.STRING,
             is_read_only=True,
             is_sensitive=config.is_secret(name),
         )
@@ -160,7 +162,7 @@ def _text(value: object) -> str:
 
 
 def _entry(
-    name: str, value: str | None, source: int, type_code: int, *, is_read_only: bool, is_sensitive: bool = False
+    name: str, value: str | None, source: int, kind: ConfigType, *, is_read_only: bool, is_sensitive: bool = False
 ) -> dict[str, object]:
     return {
         "name": name,
@@ -169,7 +171,7 @@ def _entry(
         "config_source": source,
         "is_sensitive": is_sensitive,
         "synonyms": [{"name": name, "value": value, "source": source}],
-        "config_type": type_code,
+        "config_type": kind,
     }
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from ...errors import InvalidConfigError, InvalidRequestError, KafkaError, UnknownTopicOrPartitionError
 from ...protocol.api import ApiKey
@@ -19,13 +19,12 @@ from ...protocol.codec import Struct
 from ...protocol.constants import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
-from ..storage.topic_config import TOPIC_OPTIONS
+from ..storage.topic_config import TOPIC_OPTIONS, ConfigType
 from .registry import Body, Response, entry_error, register
 
 __all__ = ["Changeable", "changeable", "error_response", "handle", "respond_each"]
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
-LIST_TYPE: Final = 7
 Change = Callable[[RequestContext, Struct, bool], None]
 Changes = Mapping[str, str | None]
 
@@ -120,7 +119,7 @@ def _of_topic(context: RequestContext, name: str) -> Changeable:
 
     def list_value(option: str) -> str | None:
         known = TOPIC_OPTIONS.get(option)
-        return config.value(option) if known is not None and known.type_code == LIST_TYPE else None
+        return config.value(option) if known is not None and known.kind is ConfigType.LIST else None
 
     return Changeable(
         config.overrides,

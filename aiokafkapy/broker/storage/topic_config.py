@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from ...common import MAX_INT, MAX_LONG
 from ...errors import ConfigurationError, InvalidConfigError
 from ..config import BrokerConfig
 
-__all__ = ["TOPIC_OPTIONS", "TopicConfig", "TopicOption", "check_defaults"]
+__all__ = ["TOPIC_OPTIONS", "ConfigType", "TopicConfig", "TopicOption", "check_defaults"]
 
 
 Parse: TypeAlias = Callable[[str], str]
@@ -28,13 +29,24 @@ Parse: TypeAlias = Callable[[str], str]
 _Number = TypeVar("_Number", int, float)
 
 
+class ConfigType(IntEnum):
+    """Kafka's ``ConfigEntry.ConfigType``: the types of options, as DescribeConfigs numbers them."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
 class TopicOption(NamedTuple):
-    """One option: its default, the parser of its values, and its type as DescribeConfigs numbers it."""
+    """One option: the parser of its values, its type, and its default, which is a text or an option of the broker."""
 
     name: str
-    default: str
     parse: Parse
-    type_code: int
+    kind: ConfigType
+    default: str = ""
     broker_option: str | None = None  # the field of BrokerConfig that the default is taken from
 
 
@@ -216,56 +228,54 @@ def _parts(value: str) -> list[str]:
     return [part.strip() for part in value.split(",")] if value.strip() else []
 
 
-_BOOLEAN, _STRING, _INT, _LONG, _DOUBLE, _LIST = 1, 2, 3, 5, 6, 7  # ConfigEntry.ConfigType
-
 TOPIC_OPTIONS: Final[Mapping[str, TopicOption]] = {
     option.name: option
     for option in (
-        TopicOption("cleanup.policy", "delete", _some_of("compact", "delete"), _LIST, "cleanup_policy"),
-        TopicOption("compression.gzip.level", "-1", _gzip_level, _INT),
-        TopicOption("compression.lz4.level", "9", _int(1, 17), _INT),
-        TopicOption("compression.type", "producer", _one_of("producer"), _STRING, "compression_type"),
-        TopicOption("compression.zstd.level", "3", _int(-131072, 22), _INT),
-        TopicOption("delete.retention.ms", "86400000", _long(0), _LONG),
-        TopicOption("file.delete.delay.ms", "60000", _long(0), _LONG),
-        TopicOption("flush.messages", str(MAX_LONG), _long(1), _LONG),
-        TopicOption("flush.ms", str(MAX_LONG), _long(0), _LONG),
-        TopicOption("follower.replication.throttled.replicas", "", _replicas, _LIST),
-        TopicOption("index.interval.bytes", "4096", _int(0), _INT),
-        TopicOption("leader.replication.throttled.replicas", "", _replicas, _LIST),
-        TopicOption("local.retention.bytes", "-2", _long(-2), _LONG),
-        TopicOption("local.retention.ms", "-2", _long(-2), _LONG),
-        TopicOption("max.compaction.lag.ms", str(MAX_LONG), _long(1), _LONG),
-        TopicOption("max.message.bytes", "1048588", _int(0), _INT, "message_max_bytes"),
-        TopicOption("message.timestamp.after.max.ms", "3600000", _long(0), _LONG, "message_timestamp_after_max_ms"),
+        TopicOption("cleanup.policy", _some_of("compact", "delete"), ConfigType.LIST, broker_option="cleanup_policy"),
+        TopicOption("compression.gzip.level", _gzip_level, ConfigType.INT, "-1"),
+        TopicOption("compression.lz4.level", _int(1, 17), ConfigType.INT, "9"),
+        TopicOption("compression.type", _one_of("producer"), ConfigType.STRING, broker_option="compression_type"),
+        TopicOption("compression.zstd.level", _int(-131072, 22), ConfigType.INT, "3"),
+        TopicOption("delete.retention.ms", _long(0), ConfigType.LONG, "86400000"),
+        TopicOption("file.delete.delay.ms", _long(0), ConfigType.LONG, "60000"),
+        TopicOption("flush.messages", _long(1), ConfigType.LONG, str(MAX_LONG)),
+        TopicOption("flush.ms", _long(0), ConfigType.LONG, str(MAX_LONG)),
+        TopicOption("follower.replication.throttled.replicas", _replicas, ConfigType.LIST, ""),
+        TopicOption("index.interval.bytes", _int(0), ConfigType.INT, "4096"),
+        TopicOption("leader.replication.throttled.replicas", _replicas, ConfigType.LIST, ""),
+        TopicOption("local.retention.bytes", _long(-2), ConfigType.LONG, "-2"),
+        TopicOption("local.retention.ms", _long(-2), ConfigType.LONG, "-2"),
+        TopicOption("max.compaction.lag.ms", _long(1), ConfigType.LONG, str(MAX_LONG)),
+        TopicOption("max.message.bytes", _int(0), ConfigType.INT, broker_option="message_max_bytes"),
+        TopicOption(
+            "message.timestamp.after.max.ms", _long(0), ConfigType.LONG, broker_option="message_timestamp_after_max_ms"
+        ),
         TopicOption(
             "message.timestamp.before.max.ms",
-            str(MAX_LONG),
             _long(0),
-            _LONG,
-            "message_timestamp_before_max_ms",
+            ConfigType.LONG,
+            broker_option="message_timestamp_before_max_ms",
         ),
         TopicOption(
             "message.timestamp.type",
-            "CreateTime",
             _one_of("CreateTime", "LogAppendTime"),
-            _STRING,
-            "message_timestamp_type",
+            ConfigType.STRING,
+            broker_option="message_timestamp_type",
         ),
-        TopicOption("min.cleanable.dirty.ratio", "0.5", _ratio, _DOUBLE),
-        TopicOption("min.compaction.lag.ms", "0", _long(0), _LONG),
-        TopicOption("min.insync.replicas", "1", _int(1), _INT, "min_insync_replicas"),
-        TopicOption("preallocate", "false", _flag, _BOOLEAN),
-        TopicOption("remote.log.copy.disable", "false", _off, _BOOLEAN),
-        TopicOption("remote.log.delete.on.disable", "false", _off, _BOOLEAN),
-        TopicOption("remote.storage.enable", "false", _off, _BOOLEAN),
-        TopicOption("retention.bytes", "-1", _long(-1), _LONG, "retention_bytes"),
-        TopicOption("retention.ms", "604800000", _long(-1), _LONG, "retention_ms"),
+        TopicOption("min.cleanable.dirty.ratio", _ratio, ConfigType.DOUBLE, "0.5"),
+        TopicOption("min.compaction.lag.ms", _long(0), ConfigType.LONG, "0"),
+        TopicOption("min.insync.replicas", _int(1), ConfigType.INT, broker_option="min_insync_replicas"),
+        TopicOption("preallocate", _flag, ConfigType.BOOLEAN, "false"),
+        TopicOption("remote.log.copy.disable", _off, ConfigType.BOOLEAN, "false"),
+        TopicOption("remote.log.delete.on.disable", _off, ConfigType.BOOLEAN, "false"),
+        TopicOption("remote.storage.enable", _off, ConfigType.BOOLEAN, "false"),
+        TopicOption("retention.bytes", _long(-1), ConfigType.LONG, broker_option="retention_bytes"),
+        TopicOption("retention.ms", _long(-1), ConfigType.LONG, broker_option="retention_ms"),
         # Kafka asks for 1 MiB at least; a small segment lets a test see one roll.
-        TopicOption("segment.bytes", "1073741824", _int(14), _INT, "segment_bytes"),
-        TopicOption("segment.index.bytes", "10485760", _int(4), _INT),
-        TopicOption("segment.jitter.ms", "0", _long(0), _LONG),
-        TopicOption("segment.ms", "604800000", _long(1), _LONG),
-        TopicOption("unclean.leader.election.enable", "false", _flag, _BOOLEAN),
+        TopicOption("segment.bytes", _int(14), ConfigType.INT, broker_option="segment_bytes"),
+        TopicOption("segment.index.bytes", _int(4), ConfigType.INT, "10485760"),
+        TopicOption("segment.jitter.ms", _long(0), ConfigType.LONG, "0"),
+        TopicOption("segment.ms", _long(1), ConfigType.LONG, "604800000"),
+        TopicOption("unclean.leader.election.enable", _flag, ConfigType.BOOLEAN, "false"),
     )
 }
