@@ -304,7 +304,7 @@ class _Builder:
         self.server_side = server_side
         self.client_auth = client_auth
 
-    def build(self, with_system_store: bool = True) -> ssl.SSLContext:
+    def build(self, *, with_system_store: bool = True) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if self.server_side else ssl.PROTOCOL_TLS_CLIENT)
         versions = [_PROTOCOLS[protocol] for protocol in self.settings.ssl_enabled_protocols]
         context.minimum_version, context.maximum_version = min(versions), max(versions)

@@ -24,7 +24,7 @@ def handle(context: RequestContext, body: Body) -> Response:
     return respond_each(context, body, None, _replace)
 
 
-def _replace(context: RequestContext, resource: Struct, validate_only: bool) -> None:
+def _replace(context: RequestContext, resource: Struct, *, validate_only: bool) -> None:
     options = changeable(context, resource)
     given: dict[str, str | None] = {}
     for entry in resource.configs:
@@ -33,4 +33,4 @@ def _replace(context: RequestContext, resource: Struct, validate_only: bool) -> 
         if entry.value is None:
             raise InvalidConfigError(f"Null value not supported for {entry.name}")
         given[entry.name] = entry.value
-    options.alter({**dict.fromkeys(options.overrides), **given}, validate_only)
+    options.alter({**dict.fromkeys(options.overrides), **given}, validate_only=validate_only)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, Protocol
 
 from ...errors import InvalidConfigError, InvalidRequestError, KafkaError, UnknownTopicOrPartitionError
 from ...protocol.api import ApiKey
@@ -25,8 +26,19 @@ from .registry import Body, Response, entry_error, register
 __all__ = ["Changeable", "changeable", "error_response", "handle", "respond_each"]
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
-Change = Callable[[RequestContext, Struct, bool], None]
 Changes = Mapping[str, str | None]
+
+
+class Change(Protocol):
+    """A change of one resource's options, or with ``validate_only`` the check of it. Raises KafkaError."""
+
+    def __call__(self, context: RequestContext, resource: Struct, *, validate_only: bool) -> None: ...
+
+
+class Alter(Protocol):
+    """Called with the changes, None for back to the default."""
+
+    def __call__(self, changes: Changes, *, validate_only: bool) -> object: ...
 
 
 class Changeable(NamedTuple):
@@ -36,8 +48,7 @@ class Changeable(NamedTuple):
     """The options that were set."""
     list_value: Callable[[str], str | None]
     """The present value of an option, None for an option that is not a list."""
-    alter: Callable[[Changes, bool], object]
-    """Called with the changes, None for back to the default, and with whether they are only to be checked."""
+    alter: Alter
 
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
@@ -62,7 +73,7 @@ def changeable(context: RequestContext, resource: Struct) -> Changeable:
         return Changeable(
             configs.overrides(name),
             lambda option: None,
-            lambda changes, validate_only: configs.alter(name, changes, validate_only=validate_only),
+            partial(configs.alter, name),
         )
     if kind in (BROKER_RESOURCE, CLIENT_METRICS_RESOURCE):
         context.check_right(Operation.ALTER_CONFIGS, ResourceType.CLUSTER)
@@ -74,7 +85,7 @@ def changeable(context: RequestContext, resource: Struct) -> Changeable:
     return Changeable(
         telemetry.options_of(name),
         lambda option: None,  # nothing can be added to its lists, as in Kafka
-        lambda changes, validate_only: telemetry.configure(name, changes, validate_only=validate_only),
+        partial(telemetry.configure, name),
     )
 
 
@@ -90,7 +101,7 @@ def respond_each(
             if change is not None:
                 if times[resource.resource_type, resource.resource_name] > 1:
                     raise InvalidRequestError("Each resource must appear at most once.")
-                change(context, resource, body.validate_only)
+                change(context, resource, validate_only=body.validate_only)
         except KafkaError as refusal:
             failure = refusal
         responses.append(
@@ -103,7 +114,7 @@ def respond_each(
     return context.respond(responses=responses)
 
 
-def _alter_broker(changes: Changes, validate_only: bool) -> None:
+def _alter_broker(changes: Changes, *, validate_only: bool) -> None:
     # Tools delete options that nobody has set: kafka-reassign-partitions.sh the throttles of its copying.
     if any(value is not None for value in changes.values()):
         raise InvalidConfigError("the dev broker's own options are set when it is made: DevBroker(option=...)")
@@ -121,16 +132,12 @@ def _of_topic(context: RequestContext, name: str) -> Changeable:
         known = TOPIC_OPTIONS.get(option)
         return config.value(option) if known is not None and known.kind is ConfigType.LIST else None
 
-    return Changeable(
-        config.overrides,
-        list_value,
-        lambda changes, validate_only: context.state.topics.alter_config(name, changes, validate_only=validate_only),
-    )
+    return Changeable(config.overrides, list_value, partial(context.state.topics.alter_config, name))
 
 
-def _change(context: RequestContext, resource: Struct, validate_only: bool) -> None:
+def _change(context: RequestContext, resource: Struct, *, validate_only: bool) -> None:
     options = changeable(context, resource)
-    options.alter(_changes(options, resource.configs), validate_only)
+    options.alter(_changes(options, resource.configs), validate_only=validate_only)
 
 
 def _changes(options: Changeable, entries: Iterable[Struct]) -> Changes:
