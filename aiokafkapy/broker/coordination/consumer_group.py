@@ -359,11 +359,11 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
             return
         _check_epoch(self.member(member_id or ""), member_epoch)
 
-    # internals
-
     def owners(self) -> Iterator[tuple[TopicIdPartition, str]]:
         """Every partition that somebody has, with its owner's member id."""
         return iter(self._owners.items())
+
+    # internals
 
     def _own(self, member: ConsumerGroupMember, assigned: Assignment, pending_revocation: Assignment) -> None:
         for partition in member.assigned | member.pending_revocation:
