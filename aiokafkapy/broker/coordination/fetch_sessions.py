@@ -103,9 +103,6 @@ class FetchSessions:
         self._new_number = new_number
         self._sessions: dict[int, FetchSession] = {}
 
-    def __len__(self) -> int:
-        return len(self._sessions)
-
     def begin(self, request: SessionRequest, now: float) -> tuple[FetchSession | None, list[SessionPartition]]:
         """The session that a request belongs to, or opens, and all the partitions to read.
 

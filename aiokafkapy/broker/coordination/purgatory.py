@@ -34,9 +34,6 @@ class Purgatory:
         self._watchers: dict[Hashable, dict[_Operation, None]] = {}
         self._operations: dict[_Operation, None] = {}
 
-    def __len__(self) -> int:
-        return len(self._operations)
-
     def wait(self, keys: Iterable[Hashable], timeout: float, try_complete: TryComplete) -> asyncio.Future[object]:
         """A future of the result of ``try_complete``, which is called at each ``check`` of one of the keys, and after
         ``timeout`` seconds.
@@ -64,8 +61,6 @@ class Purgatory:
         """Complete everything now, as if its time were over."""
         for operation in tuple(self._operations):
             operation.expire()
-
-    # internals
 
     def forget(self, operation: _Operation) -> None:
         """Drop an operation that is done; idempotent."""

@@ -97,9 +97,6 @@ class ShareSessions:
         self._on_empty = on_empty
         self._sessions: dict[tuple[str, str], ShareSession] = {}
 
-    def __len__(self) -> int:
-        return len(self._sessions)
-
     def begin_fetch(self, request: ShareSessionRequest) -> ShareSession:
         """The session of a ShareFetch, opened or changed by it.
 

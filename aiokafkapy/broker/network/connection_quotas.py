@@ -76,10 +76,6 @@ class ConnectionQuotas:
         for waiter in waiters:
             waiter()
 
-    def count(self, address: str) -> int:
-        """Connections of one remote address."""
-        return self._by_address[address]
-
     def when_slot_is_free(self, callback: Callable[[], None]) -> None:
         """Call once, as soon as any connection is gone."""
         self._slot_waiters.append(callback)

@@ -53,12 +53,6 @@ class Authorizer:
         self._by_pattern: dict[_Pattern, list[AclBinding]] = {}
         self._keep(dict.fromkeys(bindings))
 
-    def __iter__(self) -> Iterator[AclBinding]:
-        return iter(tuple(self._bindings))
-
-    def __len__(self) -> int:
-        return len(self._bindings)
-
     # deciding
 
     def authorize(

@@ -175,11 +175,6 @@ class PartitionLog:
         """Bytes held."""
         return self._storage.size - self._positions[0] if self._positions else 0
 
-    @property
-    def batch_count(self) -> int:
-        """Batches held."""
-        return len(self._base_offsets)
-
     # appending
 
     def append(self, records: Buffer | RecordBatch, leader_epoch: int, timestamp_ms: int) -> AppendInfo:

@@ -363,9 +363,6 @@ class OpenFiles:
         self._limit = limit
         self._descriptors: OrderedDict[Path, int] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._descriptors)
-
     def descriptor(self, path: Path) -> int:
         """A descriptor open for reading and writing; the file is made if need be. Not to be kept. Raises OSError."""
         descriptor = self._descriptors.get(path)

@@ -85,11 +85,14 @@ def test_a_request_that_is_not_the_next_one_is_refused(
 def test_a_whole_request_ends_the_session_that_it_names(sessions: Sessions) -> None:
     sessions.open(0)
     assert sessions.begin(1, -1, *partitions(5)) == (None, [5])
-    assert len(sessions.sessions) == 0
+    with pytest.raises(FetchSessionIdNotFoundError):
+        sessions.begin(1, 1)
     sessions.open(0)
     session, _ = sessions.begin(2, 0, *partitions(6))
     assert session is not None
-    assert (session.session_id, len(sessions.sessions)) == (3, 1)
+    assert session.session_id == 3
+    with pytest.raises(FetchSessionIdNotFoundError):
+        sessions.begin(2, 1)
 
 
 def test_epochs_begin_again_behind_the_last_one(sessions: Sessions) -> None:

@@ -71,7 +71,8 @@ def test_epochs_begin_again_at_one(sessions: Sessions) -> None:
 def test_a_first_fetch_acknowledges_nothing(sessions: Sessions) -> None:
     with pytest.raises(InvalidRequestError):
         sessions.fetch(0, A, acknowledges=True)
-    assert len(sessions.all) == 0
+    with pytest.raises(ShareSessionNotFoundError):
+        sessions.fetch(1)
 
 
 @pytest.mark.parametrize("epoch", [1, FINAL_EPOCH])
@@ -86,10 +87,13 @@ def test_a_second_first_fetch_opens_another_session_and_gives_nothing_back(sessi
     first = sessions.fetch(0, A)
     second = sessions.fetch(0, B)
     sessions.all.end(first)
-    assert (len(sessions.all), sessions.ended) == (1, [])
+    assert sessions.fetch(1) is second
+    assert sessions.ended == []
     sessions.all.end(second)
     sessions.all.end(second)
-    assert (len(sessions.all), sessions.ended, sessions.empty) == (0, ["m"], [])
+    assert (sessions.ended, sessions.empty) == (["m"], [])
+    with pytest.raises(ShareSessionNotFoundError):
+        sessions.fetch(2)
 
 
 def test_too_many_sessions_are_refused() -> None:
