@@ -9,6 +9,7 @@ from typing import Any
 
 from aiokafkapy.protocol.api import ApiKey
 from tests.kafka.agreement import (
+    COORDINATOR_ERRORS,
     Scenario,
     batch,
     create,
@@ -370,7 +371,7 @@ async def committed_offsets(client: RawClient, topic: str) -> Any:
             while True:
                 body = await client.call(ApiKey.OFFSET_COMMIT, 8, **{"group_id": topic, "topics": topics, **fields})
                 code = int(body.topics[0].partitions[0].error_code)
-                if code not in (14, 15, 16):
+                if code not in COORDINATOR_ERRORS:
                     return code
                 await client.call(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[topic])
                 await asyncio.sleep(0.1)

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from ...common import NO_LEADER
 from ...errors import (
     InvalidRequestError,
     KafkaError,
+    LeaderNotAvailableError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
@@ -30,9 +32,6 @@ from ..storage.topics import Partition, Topic, validate_topic_name
 from .registry import Body, Response, register
 
 __all__ = ["cluster_operations", "describe_partition", "handle"]
-
-NO_LEADER = -1
-LEADER_NOT_AVAILABLE = 5
 
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Response:
@@ -150,7 +149,7 @@ def describe_partition(context: RequestContext, partition: Partition) -> dict[st
     replicas, in_sync = partition.replicas, context.state.in_sync_replicas(partition)
     are_all_in_sync = len(in_sync) == len(replicas)
     return {
-        "error_code": LEADER_NOT_AVAILABLE if partition.leader is None else 0,
+        "error_code": LeaderNotAvailableError.code if partition.leader is None else 0,
         "partition_index": partition.index,
         "leader_id": NO_LEADER if partition.leader is None else partition.leader,
         "leader_epoch": partition.leader_epoch,

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from ...errors import FencedLeaderEpochError, NotLeaderOrFollowerError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.share_sessions import FINAL_EPOCH
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition
-from .leadership import current_leader, node_endpoints
+from .leadership import MISROUTED, current_leader, node_endpoints
 from .registry import Body, Response, entry_code, register
 from .share_acknowledgements import acknowledge_all, own_words
 from .share_group_heartbeat import check_share_version
@@ -41,7 +40,7 @@ def handle(context: RequestContext, body: Body) -> Response:
             "error_message": own_words(error),
         }
         topic = context.state.topics.by_id(place.topic_id)
-        if topic is not None and isinstance(error, NotLeaderOrFollowerError | FencedLeaderEpochError):
+        if topic is not None and isinstance(error, MISROUTED):
             misrouted.append(topic.partitions[place.partition])
             answer["current_leader"] = current_leader(misrouted[-1])
         topics.setdefault(place.topic_id, []).append(answer)
