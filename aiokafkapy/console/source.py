@@ -6,7 +6,7 @@ Rules:
 
 - ``Abilities`` says which data a source cannot know, and the page has no view for that;
 - a call raises KafkaError with a text for people, or ValueError for a wrong argument;
-- ``read`` and ``poll`` hold the loop for at most some milliseconds at a time, and report the records that they skipped.
+- ``Feed.poll`` holds the loop for at most some milliseconds at a time, and reports the records that it skipped.
 """
 
 from __future__ import annotations

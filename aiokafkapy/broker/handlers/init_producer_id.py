@@ -2,8 +2,7 @@
 
 versions: 0-6
 kept: a new id with epoch 0 for every producer without a transactional id; with one the id that belongs to it, and the
-next epoch;
-    two-phase commit (v6, KIP-939), also for the next producer of the name, which Kafka 4 does not have yet
+    next epoch; two-phase commit (v6, KIP-939), also for the next producer of the name, which Kafka 4 does not have yet
 dropped: nothing
 notes: from v3 on a producer may name its id and epoch; without a transactional id Kafka gives it a new id all the same
     (the client bumps its own epoch), and an id without an epoch, or the reverse, is INVALID_REQUEST.

@@ -1,4 +1,4 @@
-"""A group's members, protocols and states; their changes are tested with ``groups`` and ``rebalance``."""
+"""A group's members, protocols and states; their changes are tested with ``group_coordinator`` and ``rebalance``."""
 
 from __future__ import annotations
 

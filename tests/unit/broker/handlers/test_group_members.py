@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup; the protocol's logic is tested with ``groups``."""
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup; the protocol's logic is tested with ``group_coordinator``."""
 
 from __future__ import annotations
 
