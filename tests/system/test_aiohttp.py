@@ -138,7 +138,7 @@ async def test_a_second_producer_does_not_replace_the_first() -> None:
     assert app[PRODUCER].config.bootstrap_servers == "first:9092"
 
 
-async def test_health_routes_without_a_producer_say_what_is_missing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_health_routes_without_a_producer_name_the_missing_part(caplog: pytest.LogCaptureFixture) -> None:
     app = web.Application()
     add_health_routes(app)
     async with running(app) as client:

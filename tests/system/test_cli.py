@@ -576,7 +576,7 @@ def test_the_version_tells_compiled_from_interpreted() -> None:
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich"])
-def test_without_its_extra_the_program_says_what_to_install(missing: str) -> None:
+def test_without_its_extra_the_program_names_the_extra(missing: str) -> None:
     code = f"import sys; sys.modules[{missing!r}] = None; from aiokafkapy.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
@@ -593,7 +593,7 @@ def test_without_its_extra_the_program_says_what_to_install(missing: str) -> Non
         ("console --schema-registry http://127.0.0.1:1", "httpx", "schema-registry"),
     ],
 )
-def test_without_the_extra_of_a_command_it_says_what_to_install(command: str, missing: str, extra: str) -> None:
+def test_without_the_extra_of_a_command_it_names_the_extra(command: str, missing: str, extra: str) -> None:
     words = ["aiokafkapy", *command.split()]
     code = f"import sys; sys.modules[{missing!r}] = None; sys.argv = {words}; from aiokafkapy.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=TIMEOUT)

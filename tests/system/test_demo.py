@@ -243,7 +243,7 @@ async def test_a_topic_that_may_drop_old_records_is_refused(broker: DevBroker, f
     assert done.stderr.startswith("error: topic short is there already and may drop records")
 
 
-def test_without_data_the_error_says_what_to_run(tmp_path: Path) -> None:
+def test_without_data_the_error_names_the_file(tmp_path: Path) -> None:
     missing = tmp_path / "nothing.csv"
     done = subprocess.run(
         [*PROGRAM, "--data", str(missing)], capture_output=True, text=True, timeout=TIMEOUT, check=False

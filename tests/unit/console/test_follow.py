@@ -174,7 +174,7 @@ def test_a_start_is_read() -> None:
 
 
 @on_virtual_time
-async def test_shown_records_of_transactions_are_marked_and_a_later_message_says_what_became_of_them() -> None:
+async def test_shown_records_of_transactions_are_marked_and_a_later_message_tells_their_outcome() -> None:
     feed = FakeFeed(records(ROWS + 3), batch=ROWS + 3)
     first, second, third = Place(0, ROWS), Place(0, ROWS + 1), Place(0, ROWS + 2)
     feed.known = {Place(0, 0): "aborted", first: "aborted", second: "pending", third: "pending"}

@@ -75,7 +75,7 @@ def test_a_keytab_needs_no_kinit(realm: Realm) -> None:
     assert broker.principal == f"alice@{realm.kdc.realm}"
 
 
-def test_without_tickets_it_says_what_to_do(realm: Realm) -> None:
+def test_without_tickets_it_names_the_remedy(realm: Realm) -> None:
     with realm.kdc.in_environment({**realm.kdc.environment, "KRB5_CLIENT_KTNAME": "/nonexistent"}):
         client = GssapiMechanism().exchange("localhost")
         with pytest.raises(SaslAuthenticationFailedError, match=r"^Kerberos for kafka@localhost: .*\(kinit makes"):

@@ -34,5 +34,5 @@ def test_the_limit_is_the_brokers_default() -> None:
     assert BrokerConfig().sasl_server_max_receive_size == MAX_RECEIVE_BYTES == 524_288
 
 
-def test_a_failure_says_who_failed() -> None:
+def test_a_failure_names_the_peer() -> None:
     assert str(failed("sent nothing")) == "the broker sent nothing"
