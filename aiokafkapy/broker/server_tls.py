@@ -6,7 +6,7 @@ Owns the options that they take: the broker's TLS options. It must not know list
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import ConfigurationError
 from .config import BrokerConfig
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["check_tls_names", "server_tls"]
 
 
-def server_tls(options: Mapping[str, Any]) -> TlsContexts:
+def server_tls(options: Mapping[str, object]) -> TlsContexts:
     """The TLS of a server, from a broker's TLS options: ``ssl_keystore_location``, ….
 
     Raises ConfigurationError for any other option, and for files that cannot be used.

@@ -49,7 +49,7 @@ class ConsoleOptions(TypedDict, total=False):
     read_only: bool
     allowed_hosts: Collection[str]
     registry: Decoder | None
-    tls: Mapping[str, Any] | None
+    tls: Mapping[str, object] | None
 
 
 class Console:
@@ -64,7 +64,7 @@ class Console:
         read_only: bool = False,
         allowed_hosts: Collection[str] = (),
         registry: Decoder | None = None,
-        tls: Mapping[str, Any] | None = None,
+        tls: Mapping[str, object] | None = None,
     ) -> None:
         """``tls`` are a broker's options, such as ``{"ssl_keystore_location": "console.pem"}``, for HTTPS.
 

@@ -197,7 +197,7 @@ class ControlCall:
     """
 
     control: str
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, Argument]
     fault: str | None = field(default=None, compare=False)
 
     @classmethod
@@ -228,24 +228,25 @@ class ControlCall:
         """Whether it arms a fault, which has a name and can be ended by it."""
         return self.control in ("fail_next", "drop_next")
 
-    def python_arguments(self) -> dict[str, Any]:
+    def python_arguments(self) -> dict[str, Argument | type[KafkaError]]:
         """The arguments as the method of ``Controls`` takes them."""
         kinds = {each.name: each.kind for each in CONTROLS[self.control].parameters}
         return {name: _as_python(kinds[name], value) for name, value in self.arguments.items()}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, str | dict[str, Argument]]:
         """As a file has it: without the arguments that are the default."""
-        spec = CONTROLS[self.control]
-        said = {
-            each.name: self.arguments[each.name]
-            for each in spec.parameters
-            if each.is_required or self.arguments[each.name] != each.default
-        }
+        said = self._said()
         return {"control": self.control, **({"arguments": said} if said else {})}
 
     def __str__(self) -> str:
-        said = self.to_json().get("arguments", {})
-        return f"{self.control}({', '.join(f'{name}={value}' for name, value in said.items())})"
+        return f"{self.control}({', '.join(f'{name}={value}' for name, value in self._said().items())})"
+
+    def _said(self) -> dict[str, Argument]:
+        return {
+            each.name: self.arguments[each.name]
+            for each in CONTROLS[self.control].parameters
+            if each.is_required or self.arguments[each.name] != each.default
+        }
 
 
 def error_names() -> list[str]:

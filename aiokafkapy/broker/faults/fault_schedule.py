@@ -19,8 +19,9 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from ...common import JsonLike
 from .control_calls import ControlCall, is_number
 
 __all__ = ["FaultSchedule", "ScheduledFault"]
@@ -48,6 +49,10 @@ class ScheduledFault:
 
     at: float
     call: ControlCall
+
+    def to_json(self) -> dict[str, JsonLike]:
+        """The fault as a file has it."""
+        return {"at": self.at, **self.call.to_json()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +102,9 @@ class FaultSchedule:
             raise ValueError(f"seed={seed!r}: write an integer, or null")
         return cls(float(seconds), tuple(faults), seed)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JsonLike]:
         """The schedule as a file has it."""
-        faults = [{"at": fault.at, **fault.call.to_json()} for fault in self.faults]
-        return {"seed": self.seed, "seconds": self.seconds, "faults": faults}
+        return {"seed": self.seed, "seconds": self.seconds, "faults": [fault.to_json() for fault in self.faults]}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> FaultSchedule:
@@ -113,9 +117,9 @@ class FaultSchedule:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file, a fault on each line. OSError."""
         document = self.to_json()
-        faults = document.pop("faults")
+        del document["faults"]
         head = json.dumps(document)[:-1]
-        lines = ",\n".join(f"  {json.dumps(fault)}" for fault in faults)
+        lines = ",\n".join(f"  {json.dumps(fault.to_json())}" for fault in self.faults)
         Path(path).write_text(f'{head}, "faults": [\n{lines}\n]}}\n', encoding="utf-8")
 
 

@@ -116,7 +116,8 @@ class Playback:
         except Exception as error:  # noted; the later calls are made all the same
             self.failures.append((call, error))
             return
-        if call.control == "stop_node":
-            self._stopped_nodes.add(call.arguments["node_id"])
-        elif call.control == "start_node":
-            self._stopped_nodes.discard(call.arguments["node_id"])
+        match call.control, call.arguments.get("node_id"):
+            case "stop_node", int(node_id):
+                self._stopped_nodes.add(node_id)
+            case "start_node", int(node_id):
+                self._stopped_nodes.discard(node_id)

@@ -9,7 +9,6 @@ notes: a classic group is GROUP_ID_NOT_FOUND, as a group that does not exist; cl
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 from ...errors import GroupIdNotFoundError
@@ -40,7 +39,8 @@ def _describe(context: RequestContext, body: Body, group_id: str) -> dict[str, o
     if not isinstance(group, ConsumerGroup):
         raise GroupIdNotFoundError(f"Group {group_id} is not a consumer group.")
     topics = {name for member in group.members.values() for name in member.subscribed_topic_names}
-    return described_group(context, body, group, topics, group.assignor, partial(_member, context, group))
+    members = (_member(context, group, member) for member in group.members.values())
+    return described_group(context, body, group, topics, group.assignor, members)
 
 
 def _member(context: RequestContext, group: ConsumerGroup, member: ConsumerGroupMember) -> dict[str, object]:

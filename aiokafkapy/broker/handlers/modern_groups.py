@@ -6,7 +6,7 @@ Registers nothing. ``coordinator_checks`` has the part that they have in common 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 from ...errors import KafkaError, TopicAuthorizationFailedError
@@ -31,8 +31,6 @@ __all__ = [
     "heartbeat_response",
     "may_describe",
 ]
-
-G = TypeVar("G", ConsumerGroup, ShareGroup)
 
 
 # heartbeats
@@ -86,12 +84,14 @@ def error_of_every_group(context: RequestContext, body: Body, error: KafkaError)
 def described_group(
     context: RequestContext,
     body: Body,
-    group: G,
+    group: ConsumerGroup | ShareGroup,
     topics: Iterable[str],
     assignor: str,
-    describe_member: Callable[[Any], dict[str, object]],
+    members: Iterable[dict[str, object]],
 ) -> dict[str, object]:
-    """The entry of a group; raises TopicAuthorizationFailedError when the client may not describe one of ``topics``."""
+    """The entry of a group, with those of its members; raises TopicAuthorizationFailedError when the client may not
+    describe one of ``topics``.
+    """
     if not all(may_describe(context, name) for name in topics):
         raise TopicAuthorizationFailedError(
             "The group has described topic(s) that the client is not authorized to describe."
@@ -104,7 +104,7 @@ def described_group(
         "group_epoch": group.group_epoch,
         "assignment_epoch": group.assignment_epoch,
         "assignor_name": assignor,
-        "members": [describe_member(member) for member in group.members.values()],
+        "members": list(members),
         "authorized_operations": (
             context.authorized_operations(ResourceType.GROUP, group.group_id)
             if wants_operations

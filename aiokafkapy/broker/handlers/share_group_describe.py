@@ -9,8 +9,6 @@ notes: a group of another kind is GROUP_ID_NOT_FOUND, as one that does not exist
 
 from __future__ import annotations
 
-from functools import partial
-
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.share_group import SHARE_ASSIGNOR
@@ -31,4 +29,5 @@ def handle(context: RequestContext, body: Body) -> Response:
 def _describe(context: RequestContext, body: Body, group_id: str) -> dict[str, object]:
     group = context.state.groups.share_groups.find(group_id)
     topics = {name for member in group.members.values() for name in member.topics}
-    return described_group(context, body, group, topics, SHARE_ASSIGNOR, partial(described_member, context))
+    members = (described_member(context, member) for member in group.members.values())
+    return described_group(context, body, group, topics, SHARE_ASSIGNOR, members)

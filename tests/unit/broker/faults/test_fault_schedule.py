@@ -31,7 +31,7 @@ def test_every_fault_of_a_drawn_schedule_ends_in_it(
     lasting: dict[tuple[Any, ...], object] = {}
     assert [fault.at for fault in schedule.faults] == sorted(fault.at for fault in schedule.faults)
     for fault in schedule.faults:
-        arguments = fault.call.arguments
+        arguments: Any = fault.call.arguments
         match fault.call.control:
             case "stop_node":
                 stopped.add(arguments["node_id"])
