@@ -581,10 +581,13 @@ async def _token_keys(endpoint: Endpoint) -> TokenKeys | None:
     """The keys of a listener that takes signed tokens, as they are now. Raises ConfigurationError."""
     config = endpoint.config
     url = config.sasl_oauthbearer_jwks_endpoint_url
-    if url is None or not endpoint.has_sasl or "OAUTHBEARER" not in config.sasl_enabled_mechanisms:
+    if url is None or not endpoint.has_sasl:
         return None
+    from ..security.sasl.oauthbearer import OAUTHBEARER
     from .token_keys import token_keys
 
+    if OAUTHBEARER not in config.sasl_enabled_mechanisms:
+        return None
     keys = token_keys(url, config.sasl_oauthbearer_jwks_endpoint_refresh_ms, _now_ms())
     await keys.read()
     return keys
