@@ -7,7 +7,8 @@ Rules:
 
 - A record with a key goes to ``to_positive(murmur2(key)) % partitions``, bit for bit as in Java, whether its leader is
   there or not.
-- A partitioner is asked once for each record, in call order, with serialized bytes.
+- A partitioner is asked once for each record, in call order, with serialized bytes. The spool asks it when a record
+  leaves the disk, and again when the record has to be sent again and no broker can have it.
 - An error of a user's partitioner is the error of its record. An error that no future can carry, or that would pass
   for a cancellation of the caller, becomes the cause of a KafkaError.
 """
@@ -44,8 +45,9 @@ class Partitioner(Protocol):
     ) -> int | None:
         """The record's partition, or None for the sticky one. The topic has partitions in ``cluster``.
 
-        It is called once for each record without a partition, on the event loop, and must be quick and not block. Its
-        exception, or a ValueError for a partition that the topic does not have, is the error of that record only.
+        It is called once for each record without a partition, on the event loop, and must be quick and not block;
+        docs/spool.md names the records of a spool that are asked about again. Its exception, or a ValueError for a
+        partition that the topic does not have, is the error of that record only.
         """
 
 

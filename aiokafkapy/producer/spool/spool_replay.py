@@ -91,6 +91,8 @@ class SpoolReplay:
         self._delivered: set[int] = set()
         # The partitions of records that are sent again, by sequence, see ``_keep_partitions``
         self._kept_partitions: dict[int, int] = {}
+        # The partitions chosen for records that have found no room yet, by sequence
+        self._chosen_partitions: dict[int, int] = {}
         self._sent_to = self._dealt_to = 0
         self._is_marked = True  # the mark has all records that are dealt with
         # Refused for good, and not set aside yet: the disk may not have taken them
@@ -171,6 +173,8 @@ class SpoolReplay:
             await self._mark(window[-1].sequence + 1)
             sending = self._append(window) or [await self._append_when_there_is_room(window[0])]
             self.is_sending = True
+            for one in sending:
+                self._chosen_partitions.pop(one.record.sequence, None)
             self._spool.note_sending(one.record for one in sending)
             await self._settled([place_of(one.outcome)[0] for one in sending if isinstance(one.outcome, Delivery)])
         finally:
@@ -308,12 +312,14 @@ class SpoolReplay:
         partition = record.partition
         count = cluster.partition_count(record.topic)
         if partition is None:
-            kept = self._kept_partitions.get(record.sequence)
-            if kept is not None and kept < count:
-                return kept
-            return choose_partition(
+            known = self._kept_partitions.get(record.sequence, self._chosen_partitions.get(record.sequence))
+            if known is not None and known < count:
+                return known
+            partition = choose_partition(
                 runtime.partitioner, record.topic, record.key, record.value, record.key, record.value, cluster
             )
+            self._chosen_partitions[record.sequence] = partition
+            return partition
         if partition >= count:
             raise UnknownTopicOrPartitionError(
                 f"the topic has {count} partitions", topic=record.topic, partition=partition
@@ -423,7 +429,7 @@ class SpoolReplay:
         self._forget([record for record, _ in refused])
 
     async def _mark(self, sent_to: int = 0) -> None:
-        """Write the mark. A disk that refuses it must not keep the records back: they may be what fills it."""
+        """Write the mark. A full disk that refuses it must not keep the records back: sending them makes room."""
         self._sent_to = max(self._sent_to, sent_to)
         first = self._pending[0].sequence if self._pending else self._dealt_to
         self._delivered = {number for number in self._delivered if number > first}

@@ -536,6 +536,27 @@ async def test_a_partition_is_chosen_again_for_records_that_were_not_written(new
     assert runtime.partitioner.asked == 2
 
 
+@pytest.mark.parametrize("chosen", [0, None])
+async def test_the_partitioner_is_asked_once_for_a_record_that_finds_no_room_at_first(
+    new: Callable[..., Runtime], chosen: int | None
+) -> None:
+    asked: list[bytes] = []
+
+    class Noting:
+        def partition(self, topic: str, key_bytes: Any, value_bytes: bytes, *_: Any) -> int | None:
+            asked.append(value_bytes)
+            return chosen
+
+    runtime = new(buffer_records=2)
+    runtime.partitioner = Noting()
+    await runtime.begin()
+    runtime.enter(b"u", topic="u")
+    await runtime.spool_values(*numbers(7))
+    await runtime.drain()
+    assert asked == numbers(7)
+    assert runtime.all_sent == [b"u", *numbers(7)]
+
+
 class Unprintable(Exception):
     """An error whose ``str`` raises."""
 
