@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from ..common import MAX_INT, MAX_LONG
 from ..errors import ConfigurationError
 from ..option_fields import declarations
 from .options.config_fields import ClientConfigFields, Count, Milliseconds, shown_value
@@ -39,13 +38,12 @@ else:
     _Base = BaseModel
 
 __all__ = [
-    "MAX_INT",
-    "MAX_LONG",
     "ClientConfig",
     "Count",
     "Milliseconds",
     "complete_config",
     "environment_variables",
+    "fill_from_text",
     "given_config",
     "shown_value",
 ]
@@ -157,7 +155,7 @@ class ClientConfig(_Base):
         """``sources`` has the origins of options' values, for errors."""
         config = cls.__new__(cls)
         try:
-            config._validate(values, strict=False)
+            fill_from_text(config, values)
         except ConfigurationError as error:
             named = options_in(error, sources)
             if not named:
@@ -172,6 +170,14 @@ class ClientConfig(_Base):
             self.__pydantic_validator__.validate_python(values, self_instance=self, strict=strict)
         except ValidationError as error:
             raise _configuration_error(error, values) from None
+
+
+def fill_from_text(config: ClientConfig, values: dict[str, object]) -> None:
+    """Set the options of a new configuration, of which texts are converted; for constructors of derived classes.
+
+    Raises ConfigurationError.
+    """
+    config._validate(values, strict=False)
 
 
 def is_switch(name: str) -> bool:

@@ -22,7 +22,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..client.config import ClientConfig, hint_for, is_switch
+from ..client.config import ClientConfig, fill_from_text, hint_for, is_switch
 from ..errors import ConfigurationError
 from ..producer.config import ProducerConfig
 from ..reader import ReaderConfig
@@ -50,7 +50,7 @@ class _FromText(ClientConfig):
     if not TYPE_CHECKING:
 
         def __init__(self, **values: Any) -> None:
-            self._validate(values, strict=False)
+            fill_from_text(self, values)
 
 
 class _Settings(BaseSettings):

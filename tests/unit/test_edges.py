@@ -5,18 +5,20 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import aiokafkapy
+from aiokafkapy.integrations.settings import ProducerSettings
 
 PACKAGE = Path(aiokafkapy.__file__).parent
 EDGES = ("blocking", "cli", "console", "demo", "integrations", "migration", "spark", "testing", "typed")
 FACE = {
-    *("arguments", "closings", "config", "explanation", "forks", "mock", "options.keywords", "producer", "records"),
-    *("serializers", "state", "statistics", "undelivered_line"),
+    *("arguments", "closings", "config", "explanation", "forks", "mock.producer", "options.keywords", "producer"),
+    *("records", "serializers", "state", "statistics", "undelivered_line"),
 }
 """The modules of the producer that edges may use."""
 NAMES = {
@@ -79,6 +81,37 @@ def test_an_edge_takes_no_private_attribute_of_a_producer(edge: str) -> None:
 def test_such_an_access_is_seen() -> None:
     source = "producer._intake; self._producer._check_usable(); self._producer.send(); self._other; KafkaProducer.send"
     assert len(list(private_accesses(ast.parse(source)))) == 2
+
+
+@pytest.mark.parametrize("edge", EDGES)
+def test_a_class_of_an_edge_takes_no_private_attribute_of_its_bases(edge: str) -> None:
+    found = {}
+    for path, tree in modules_of(edge):
+        defined = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+        if path.name == "__main__.py" or not any(node.bases for node in defined):
+            continue
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        module = importlib.import_module(".".join(parts).removesuffix(".__init__"))
+        for node in defined:
+            cls = getattr(module, node.name, None)
+            if isinstance(cls, type):
+                taken = {each.attr for each in private_attributes(ast.Module(node.body, []))}
+                found[f"{path.name}: {node.name}"] = taken & private_names_of_bases(cls)
+    assert not any(found.values()), {name: taken for name, taken in found.items() if taken}
+
+
+def private_names_of_bases(cls: type) -> set[str]:
+    """The private attributes of a class that it has from classes of the package that belong to no edge."""
+    edges = tuple(f"aiokafkapy.{edge}." for edge in EDGES)
+    names = set()
+    for base in cls.__mro__:
+        if base.__module__.startswith("aiokafkapy.") and not base.__module__.startswith(edges):
+            names |= {name for name in vars(base) if name.startswith("_") and not name.startswith("__")}
+    return names
+
+
+def test_a_private_name_of_a_base_is_seen() -> None:
+    assert "_validate" in private_names_of_bases(ProducerSettings)
 
 
 def test_a_test_outside_of_unit_takes_private_attributes_by_way_of_inside() -> None:
