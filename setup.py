@@ -93,7 +93,7 @@ class BuildCore(build_ext):
             linked = Path(self.get_ext_fullpath(CORE))
             linked.unlink(missing_ok=True)
             super().build_extensions()
-            # An optional extension that does not link is only warned about: look at what is there.
+            # An optional extension that does not link is only warned about: look for the file.
             reason = "" if linked.exists() else "not linked"
         except Exception as error:  # whatever a tool chain may raise, the interpreted form is still good
             reason = f"{type(error).__name__}: {error}"

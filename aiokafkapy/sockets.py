@@ -48,7 +48,7 @@ class SocketLike(Protocol):
 class Network(Protocol):
     """A network for connections, in place of the system's sockets."""
 
-    def new_socket(self, family: int) -> Any:
+    def new_socket(self, family: int) -> SocketLike:
         """An unconnected socket, with the methods of ``socket.socket`` that clients call before they connect it."""
 
     async def connect(self, sock: SocketLike, address: SocketAddress) -> None:
@@ -57,7 +57,7 @@ class Network(Protocol):
     def open(self, sock: SocketLike, protocol: asyncio.Protocol) -> asyncio.Transport:
         """The transport of a connected or accepted socket; raises OSError."""
 
-    def listener(self, host: str, port: int) -> Any:
+    def listener(self, host: str, port: int) -> SocketLike:
         """A listening socket, with ``accept``; raises OSError."""
 
     def listen(self, listener: Any, on_acceptable: Callable[[], None]) -> None:
@@ -100,7 +100,9 @@ def current_network() -> Network | None:
 def new_socket(family: int) -> socket.socket:
     """An unconnected socket of TCP. Raises OSError."""
     network = current_network()
-    return socket.socket(family, socket.SOCK_STREAM) if network is None else network.new_socket(family)
+    if network is None:
+        return socket.socket(family, socket.SOCK_STREAM)
+    return cast("socket.socket", network.new_socket(family))
 
 
 def connections_of(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:

@@ -19,7 +19,7 @@ async def committed_values(
     topic: str,
     partitions: int = 1,
     *,
-    up_to: Literal["the end", "what is open"] = "the end",
+    up_to: Literal["the end", "the open transaction"] = "the end",
 ) -> list[bytes | None]:
     """In order per partition, up to the end of the log, or to the first transaction that is open.
 

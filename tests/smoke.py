@@ -32,7 +32,7 @@ async def main() -> None:
             while len(found) < COUNT + 1:
                 found += [record.value for record in await reader.fetch()]
     if first.offset != 0 or found[0] != b"tea" or found[-1] != b"%d" % (COUNT - 1):
-        sys.exit(f"what was read is not what was sent: {found[:3]} …")
+        sys.exit(f"the records read are not the records sent: {found[:3]} …")
 
 
 if __name__ == "__main__":

@@ -276,8 +276,10 @@ class Controls:
 
     @_watched
     def start_node(self, node_id: int) -> None:
-        """Open a stopped node again on the same port; others keep what they lead and coordinate since. Does nothing
-        when it runs. Raises ValueError for an unknown node, and OSError if another process has taken the port.
+        """Open a stopped node again on the same port; others keep the partitions and groups that they have taken over.
+
+        Does nothing when it runs. Raises ValueError for an unknown node, and OSError if another process has taken
+        the port.
         """
         self._cluster.start_node(node_id)
 

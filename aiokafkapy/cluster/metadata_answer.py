@@ -29,6 +29,8 @@ from .metadata_cache import MetadataCache
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from ..protocol.codec import Struct
+
 __all__ = ["MetadataAnswer", "Replicas", "node_of", "partition_of"]
 
 # Brokers before 2.4 (Metadata v9) may give a stale epoch while a partition is being reassigned (KAFKA-9212).
@@ -38,12 +40,12 @@ Replicas: TypeAlias = dict[tuple[int, ...], tuple[int, ...]]
 """Each set of replicas of an answer, once."""
 
 
-def node_of(broker: Any) -> Node:
+def node_of(broker: Struct) -> Node:
     """A broker of a response: of Metadata, or of another response that names a leader's address."""
     return Node(broker.node_id, broker.host, broker.port, getattr(broker, "rack", None))
 
 
-def partition_of(topic: str, partition: Any, version: int, shared: Replicas) -> PartitionInfo:
+def partition_of(topic: str, partition: Struct, version: int, shared: Replicas) -> PartitionInfo:
     """A partition of a Metadata response of this version, without its leader epoch where that may be stale."""
     share = shared.setdefault
     return PartitionInfo(
@@ -157,7 +159,7 @@ def _give_way() -> None:
     """Let other threads run, above all the event loop's: the call of an interpreted function lets a waiting one run."""
 
 
-def _topic_metadata(topic: Any, version: int, stale: set[str], shared: Replicas) -> TopicMetadata:
+def _topic_metadata(topic: Struct, version: int, stale: set[str], shared: Replicas) -> TopicMetadata:
     name = topic.name
     partitions = []
     for partition in topic.partitions:

@@ -30,7 +30,7 @@ import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.utils.Utils;
 
 /**
- * Writes what Kafka's Java client makes of fixed records, requests, responses and keys, one "name hex" a line, and reads
+ * Writes the bytes that Kafka's Java client makes of fixed records, requests, responses and keys, one "name hex" a line, and reads
  * batches back that another client wrote. README.md says how it is run; tests/unit/record/conftest.py makes the same
  * records in Python.
  */
@@ -75,7 +75,7 @@ public class GoldenBytes {
         return items;
     }
 
-    /** What no codec makes smaller. */
+    /** Bytes that no codec makes smaller. */
     static List<Item> random() throws Exception {
         List<Item> items = new ArrayList<>();
         for (int i = 0; i < 5; i++) {

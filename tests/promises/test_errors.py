@@ -141,7 +141,7 @@ async def test_the_last_answer_is_the_cause_of_a_delivery_timeout(
     topic = await cluster.create_topic()
     async with cluster.producer() as first:
         await first.send(topic, b"")  # a broker may be asked twice for its first producer id
-    # The back-off is longer than what is left: the time runs out beside no request, so the answer tells the outcome.
+    # The back-off is longer than the time left: the time runs out beside no request, so the answer tells the outcome.
     waiting = SHORT | {"retry_backoff_ms": 5_000, "retry_backoff_max_ms": 5_000}
     async with cluster.producer(**waiting) as producer:
         await producer.send(topic, b"")
@@ -288,7 +288,7 @@ async def test_the_outcome_is_unknown_exactly_when_it_is(cluster: Cluster) -> No
     topic = await cluster.create_topic()
     async with cluster.producer() as first:
         await first.send(topic, b"")  # a broker may be asked twice for its first producer id
-    # The back-off is longer than what is left: the time runs out beside no request but the one that is held.
+    # The back-off is longer than the time left: the time runs out beside no request but the one that is held.
     waiting = SHORT | {"retry_backoff_ms": 5_000, "retry_backoff_max_ms": 5_000}
     async with cluster.producer(**waiting) as producer:
         await producer.send(topic, b"")

@@ -38,7 +38,7 @@ SLACK = 0.010
 """Seconds of tolerance beyond a deadline. Time is virtual, so this only covers timers that are due together."""
 SLACK_OF_DISK = 0.100
 """The same for a record that may wait for a disk."""
-REFUSED = KafkaError("what its hook or its argument deserves")
+REFUSED = KafkaError("the error that its hook or its argument deserves")
 UNUSABLE = (IllegalStateError, SenderCrashedError)
 """The errors of any call on a producer that is closed or has crashed."""
 IN_DOUBT = KafkaError("nobody knows", outcome_unknown=True)

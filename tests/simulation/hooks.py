@@ -115,7 +115,7 @@ class Hooks:
         """Stands in for a partitioner."""
         sent = self._record(value)
         if sent is None:
-            self._find(f"a partitioner was given a {type(value).__name__}, which is not what was serialized")
+            self._find(f"a partitioner was given a {type(value).__name__}, not the serialized value")
             return None
         self._see(sent, key, original)
         chance, way = self._chance("partitioner", sent), self.partitioner
@@ -215,7 +215,7 @@ class Hooks:
         if key is not None and not isinstance(key, bytes | bytearray | memoryview):
             self._find(f"a partitioner was given a {type(key).__name__} for the key of {name}")
         if isinstance(original, Data) and original.value != sent.value:
-            self._find(f"a partitioner was given what is not the value of {name}")
+            self._find(f"a partitioner was given another value than that of {name}")
         if self._last_asked.get(sent.bulk, -1) > sent.order:
             self._find(f"a partitioner was asked for {name} after {self._last_asked[sent.bulk]}")
         self._last_asked[sent.bulk] = sent.order

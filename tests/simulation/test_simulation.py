@@ -242,7 +242,7 @@ FIRST_SEEDS: dict[Callable[..., None], int] = {
     ("sabotage", "finding"),
     [
         (ask_the_partitioner_twice, "was asked 2 times"),
-        (ask_the_partitioner_before_serialization, "not what was serialized"),
+        (ask_the_partitioner_before_serialization, "not the serialized value"),
         (forget_the_partitioners_choice, "the partitioner said"),
         (let_in_the_last_first, "was asked for record"),
         (let_an_error_of_a_partitioner_escape, "of a hook"),

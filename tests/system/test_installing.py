@@ -95,7 +95,7 @@ def test_the_source_distribution_is_built_installed_and_works_without_a_network(
     (blocked / "sitecustomize.py").write_text(NO_NETWORK)
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False).stdout.decode()
     if not listed:
-        pytest.skip("no git here to tell the sources from what was built")
+        pytest.skip("no git here to tell the sources from built files")
     for name in listed.split("\0"):
         if name and (ROOT / name).is_file():
             (source / name).parent.mkdir(parents=True, exist_ok=True)

@@ -32,7 +32,7 @@ async def producer(broker: DevBroker) -> AsyncIterator[KafkaProducer]:
 
 
 async def committed_so_far(broker: DevBroker) -> list[bytes | None]:
-    return await committed_values(broker.bootstrap_servers, "t", up_to="what is open")
+    return await committed_values(broker.bootstrap_servers, "t", up_to="the open transaction")
 
 
 async def in_the_commit(producer: KafkaProducer) -> asyncio.Task[None]:

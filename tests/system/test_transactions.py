@@ -24,7 +24,7 @@ from tests.reading import committed_values
 
 async def committed(broker: DevBroker) -> list[bytes | None]:
     """The values of topic t for a reader of committed records."""
-    return await committed_values(broker.bootstrap_servers, "t", up_to="what is open")
+    return await committed_values(broker.bootstrap_servers, "t", up_to="the open transaction")
 
 
 def with_librdkafka(servers: str, group: str) -> list[bytes | None]:

@@ -37,7 +37,7 @@ async def prepared(producer: KafkaProducer[Any, Any], value: bytes) -> str:
 
 
 async def committed(broker: DevBroker) -> list[bytes | None]:
-    return await committed_values(broker.bootstrap_servers, "t", up_to="what is open")
+    return await committed_values(broker.bootstrap_servers, "t", up_to="the open transaction")
 
 
 async def test_a_prepared_transaction_waits_for_its_end(broker: DevBroker) -> None:

@@ -148,7 +148,7 @@ export class FaultsView {
     attempt(() => post("schedule", { schedule: this.schedule, speed: Number(this.speed.value) }), "Playing");
   }
 
-  // what the broker says
+  // the broker's state
 
   update(view) {
     const names = (view.rows ?? []).map((row) => row.name);

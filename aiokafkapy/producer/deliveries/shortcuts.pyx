@@ -84,13 +84,13 @@ cpdef object running_loop():
     return last_loop
 
 
-@cython.cdivision(True)
 cpdef long long now_ms() except? -1:
     """Milliseconds since the epoch, from the system's clock unless ``time`` here was replaced (a simulation's)."""
     cdef timespec when
     if time is not SYSTEM_TIME or not has_time(&when):
         return <long long>(<double>time() * 1000)
-    return when.tv_sec * 1000 + when.tv_nsec // 1_000_000
+    # Unsigned, for C divides as Python does then.
+    return when.tv_sec * 1000 + <unsigned long>when.tv_nsec // 1_000_000
 
 
 def forget():

@@ -187,7 +187,7 @@ class TestNodes:
         assert situation.client.done[-1] == ("connect", -1)
         assert not situation.metadata.cluster.is_bootstrap
 
-    def test_but_not_when_recovery_is_off(self) -> None:
+    def test_with_recovery_off_no_bootstrap_address_is_tried(self) -> None:
         situation = Situation(metadata_recovery_strategy="none")
         situation.fetch(1)
         now = situation.clock.advance(1)

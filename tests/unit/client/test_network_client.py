@@ -466,7 +466,7 @@ class TestDisconnections:
             delays.append(delay)
             before = under_test.wakeups
             await under_test.loop.advance(delay + 1e-6)
-            assert under_test.wakeups > before, "who waits for the node is told when it may be tried again"
+            assert under_test.wakeups > before, "a waiter for the node is told when it may be tried again"
         for number, delay in enumerate(delays):
             expected = min(0.05 * 2**number, 1.0)
             assert expected * 0.79 <= delay <= min(expected * 1.21, 1.0)

@@ -58,7 +58,7 @@ def test_the_first_of_two_such_from_the_offset_is_chosen() -> None:
 
 
 @pytest.mark.parametrize("offset", range(4))
-def test_then_the_one_with_fewest_in_flight(offset: int) -> None:
+def test_the_node_with_fewest_requests_in_flight_comes_next(offset: int) -> None:
     assert choose(Situation(usable={0: 4, 1: 2, 2: 3}, preparing={3}), offset).node == NODES[1]
 
 
@@ -86,16 +86,16 @@ def test_a_node_that_was_never_measured_counts_as_near() -> None:
 
 
 @pytest.mark.parametrize("offset", range(4))
-def test_then_one_that_is_being_connected_to(offset: int) -> None:
+def test_a_node_that_is_being_connected_to_comes_before_one_that_is_not(offset: int) -> None:
     assert choose(Situation(preparing={3}, connectable={0: 0.0, 1: 1.0}), offset) == (NODES[3], False)
 
 
 @pytest.mark.parametrize("offset", range(4))
-def test_then_the_one_tried_longest_ago(offset: int) -> None:
+def test_of_unconnected_nodes_the_one_tried_longest_ago_is_chosen(offset: int) -> None:
     assert choose(Situation(connectable={0: 5.0, 1: 1.0, 2: 3.0}), offset).node == NODES[1]
 
 
-def test_else_none() -> None:
+def test_without_a_usable_node_none_is_chosen() -> None:
     choice = choose(Situation())
     assert not choice.has_node_available_or_connection_ready
     assert choice == (None, False)

@@ -106,7 +106,7 @@ class TestRemoveRecords:
         assert batch.is_done
 
     def test_the_other_records_stay_though_they_grow(self) -> None:
-        """The first timestamp is what all others are told by: their differences to another take more bytes."""
+        """All other timestamps are written as differences to the first: those to another take more bytes."""
         batch = ProducerBatch(T0, RecordBatchBuilder(16 * KIB), 10.0)
         stamps = [0, 2**63 - 1]
         deliveries: list[Delivery] = []

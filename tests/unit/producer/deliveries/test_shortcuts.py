@@ -22,11 +22,11 @@ async def asked() -> bool:
     return running_loop() is asyncio.get_running_loop() is running_loop()
 
 
-def test_is_none_where_no_loop_runs() -> None:
+def test_the_running_loop_is_none_where_no_loop_runs() -> None:
     assert running_loop() is None
 
 
-def test_is_the_loop_that_runs_one_after_the_other() -> None:
+def test_the_running_loop_is_the_one_that_runs_now() -> None:
     assert asyncio.run(asked())
     assert running_loop() is None
     first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
@@ -39,7 +39,7 @@ def test_is_the_loop_that_runs_one_after_the_other() -> None:
         second.close()
 
 
-async def test_is_another_one_in_another_thread() -> None:
+async def test_the_running_loop_is_another_one_in_another_thread() -> None:
     assert await asked()
     found: list[object] = []
 
@@ -58,7 +58,7 @@ async def test_is_another_one_in_another_thread() -> None:
     assert await asked()
 
 
-def test_is_this_threads_own_though_another_asks_while_the_last_one_is_let_go() -> None:
+def test_the_running_loop_is_this_threads_own_though_another_asks_while_the_last_one_is_let_go() -> None:
     found: list[object] = []
 
     def in_a_thread(*loops: object) -> None:
@@ -90,7 +90,7 @@ def test_is_this_threads_own_though_another_asks_while_the_last_one_is_let_go() 
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-async def test_is_the_loop_of_asyncio_in_a_forked_child() -> None:
+async def test_the_running_loop_is_asyncios_in_a_forked_child() -> None:
     assert await asked()
     child = os.fork()
     if not child:

@@ -335,7 +335,7 @@ def test_many_of_a_loop_that_never_runs_again_are_collected(create_task: Any) ->
     assert [reference() for reference in gone] == [None] * 3
 
 
-async def test_has_the_attributes_that_a_task_asks_of_an_awaited_object() -> None:
+async def test_a_waiter_has_the_attributes_that_a_task_asks_of_an_awaited_object() -> None:
     """The compiled form compares these names by identity first; it also finds equal strings."""
 
     def another(name: str) -> str:

@@ -58,7 +58,7 @@ class Harness:
     def partition(
         self, topic: str, key_bytes: object, value_bytes: object, key: object, value: object, cluster: Cluster
     ) -> int:
-        """The partitioner's call: note the arguments, and return what ``choice`` does."""
+        """The partitioner's call: note the arguments, and return the result of ``choice``."""
         self.chosen.append((topic, key_bytes, value_bytes, key, value))
         return self.choice()
 

@@ -36,7 +36,7 @@ def refuses(taker: RecordIntake) -> bool:
     return True
 
 
-async def test_takes_nothing_while_it_is_bound_to_no_runtime() -> None:
+async def test_an_intake_takes_nothing_while_it_is_bound_to_no_runtime() -> None:
     taker, runtime = new_intake(), IntakeRuntime()
     assert refuses(taker)
     taker.bind(cast(Any, runtime))
@@ -81,7 +81,7 @@ async def test_a_time_that_is_given_is_checked_where_the_topic_has_bounds() -> N
     assert runtime.values() == [b"value"] * 3
 
 
-def test_takes_nothing_where_no_loop_runs() -> None:
+def test_an_intake_takes_nothing_where_no_loop_runs() -> None:
     taker = new_intake()
 
     async def bind() -> None:
@@ -97,7 +97,7 @@ def test_takes_nothing_where_no_loop_runs() -> None:
     asyncio.run(elsewhere())
 
 
-async def test_takes_nothing_once_the_runtime_has_ended() -> None:
+async def test_an_intake_takes_nothing_once_the_runtime_has_ended() -> None:
     runtime = IntakeRuntime()
     taker = new_intake(runtime)
     accept(taker)
@@ -171,7 +171,7 @@ async def test_the_partition_is_chosen_once_also_of_a_record_without_room() -> N
     assert len(asked) == before
 
 
-async def test_tells_whether_code_of_the_users_sees_each_record() -> None:
+async def test_an_intake_tells_whether_code_of_the_users_sees_each_record() -> None:
     plain = new_intake()
     assert plain.takes_plain_values
     assert not plain.shows_each_record
@@ -211,7 +211,7 @@ async def test_an_invalid_topic_is_refused() -> None:
             accept(taker, topic)
 
 
-async def test_asks_the_clock_where_a_batch_is_opened_and_renews_the_topic_there() -> None:
+async def test_an_intake_asks_the_clock_where_a_batch_is_opened_and_renews_the_topic_there() -> None:
     life = IntakeRuntime()
     asked: list[float] = []
     at = 1000.0
@@ -232,7 +232,7 @@ async def test_asks_the_clock_where_a_batch_is_opened_and_renews_the_topic_there
     assert life.metadata.retain_topic("orders", is_internal=False, now=at + 0.9 * life.metadata.max_idle)
 
 
-async def test_counts_the_records_it_took() -> None:
+async def test_an_intake_counts_the_records_it_took() -> None:
     taker = new_intake(IntakeRuntime())
     accept(taker)
     taker.accept("orders", None, b"key", None, None, None)
