@@ -82,8 +82,10 @@ async def test_topics_groups_and_clients_are_shown_as_they_are(broker: DevBroker
         assert (topic["name"], topic["partitions"], topic["replicas"]) == ("orders", 3, 3)
         assert topic["records"] >= 10  # and the marker
         assert [node["node_id"] for node in found["cluster"]["nodes"]] == [1, 2, 3]
-        clients = (await message(page, "clients"))["view"]["rows"]
-        assert {client["client_id"] for client in clients} == {"shop"}
+        rows = (await message(page, "clients"))["view"]["rows"]
+        # Another test's client may look for its own broker, which had this port before.
+        clients = [client for client in rows if client["client_id"] == "shop"]
+        assert clients
         assert all(client["software"].startswith("aiokafkapy ") for client in clients)
         assert any("PRODUCE" in client["versions"] for client in clients)
         (transaction,) = (await message(page, "transactions"))["view"]["rows"]
