@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from ..common import HIDDEN, MAX_INT, JsonLike
 from ..observability import is_secret_name
+from .accumulator.accumulator_settings import settings_of
 from .config import ADAPTIVE_LINGER_MS, AUTO_LINGER_MS, ProducerConfig
 from .identity.sequenced_batch import BATCHES_REMEMBERED
 from .options.auto import AUTO
@@ -227,10 +228,12 @@ def _size(config: ProducerConfig) -> str:
     codec: str = config.compression_type
     if codec == AUTO:
         codec = "chosen for each topic: none, lz4 or zstd and its level, by the bytes and the CPU time of samples"
-    return (
-        f"a record has at most {_bytes(config.max_request_size)}, a batch {_bytes(config.batch_size)} before "
-        f"compression ({codec}); {limits}"
-    )
+    batch = _bytes(config.batch_size)
+    in_bulk = settings_of(config, has_own_linger=False).bulk_batch_size
+    if codec == "none" and in_bulk > config.batch_size:
+        batch += f" ({_bytes(in_bulk)} in send_many() and send_arrow())"
+    codec = f"before compression ({codec})"
+    return f"a record has at most {_bytes(config.max_request_size)}, a batch {batch} {codec}; {limits}"
 
 
 def _security(config: ProducerConfig) -> str:

@@ -35,6 +35,10 @@ class AccumulatorConfig(Protocol):
     retry_backoff_ms: int
 
     @property
+    def bulk_batch_size(self) -> int:
+        """Bytes of a batch while a call brings many records at once."""
+
+    @property
     def compression(self) -> Compression:
         """The codec; the first one, if the codec is chosen at run time."""
 

@@ -17,6 +17,8 @@ __all__ = ["credit_step", "new_pool", "settings_of"]
 
 DROPPED_AT_ONCE: Final = 16
 """A batch has at most this fraction (one in so many) of the buffer if the oldest is dropped when there is no room."""
+BULK_BATCHES: Final = 16
+"""A bulk call's batches have at most this fraction of the buffer, so that some are filled while others are sent."""
 COMPRESSION_RESERVE: Final = 8 * 1024 * 1024
 """The most bytes kept from records so that a full pool can still be compressed in threads, else an eighth of the pool.
 """
@@ -34,7 +36,10 @@ def settings_of(config: AccumulatorConfig, *, has_own_linger: bool, has_priority
     elif has_own_linger and isinstance(config.linger_ms, int):
         linger = config.linger_ms / 1000
     batch_size = max(1, min(config.batch_size, most))
-    return TopicSettings(batch_size, config.compression, config.compression_level, linger, has_priority)
+    bulk_batch_size = max(batch_size, min(config.bulk_batch_size, most, config.buffer_memory // BULK_BATCHES))
+    return TopicSettings(
+        batch_size, config.compression, config.compression_level, linger, has_priority, bulk_batch_size
+    )
 
 
 def credit_step(config: AccumulatorConfig) -> int:

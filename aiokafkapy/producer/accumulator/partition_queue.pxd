@@ -31,6 +31,8 @@ cdef class TopicInfo:
     cdef readonly str topic
     cdef readonly Py_ssize_t batch_size
     cdef readonly Py_ssize_t own_batch_size
+    cdef Py_ssize_t _bulk_batch_size
+    cdef Py_ssize_t _bulk_calls
     cdef readonly Py_ssize_t max_message_bytes
     cdef readonly double limit_until
     cdef readonly int compression

@@ -27,13 +27,16 @@ NO_LINGER: Final = -1.0
 
 
 class TopicSettings(NamedTuple):
-    """The settings of a topic's batches. ``linger`` is in seconds, infinity until a flush, or NO_LINGER."""
+    """The settings of a topic's batches. ``linger`` is in seconds, infinity until a flush, or NO_LINGER;
+    ``bulk_batch_size`` is for calls with many records, 0 if it is ``batch_size``.
+    """
 
     batch_size: int
     compression: int = 0
     compression_level: int | None = None
     linger: float = NO_LINGER
     has_priority: bool = False
+    bulk_batch_size: int = 0
 
 
 class PartitionQueue:
@@ -123,6 +126,8 @@ class TopicInfo:
     """One topic's queues, the settings of its batches, and the current partition for its records without a key."""
 
     __slots__ = (
+        "_bulk_batch_size",
+        "_bulk_calls",
         "batch_size",
         "compression",
         "compression_level",
@@ -140,9 +145,11 @@ class TopicInfo:
 
     def __init__(self, topic: str, partitioner: BuiltInPartitioner, settings: TopicSettings) -> None:
         self.topic = topic
-        self.batch_size, self.compression, self.compression_level, self.linger, self.has_priority = settings
+        self.batch_size = self.own_batch_size = settings.batch_size
+        self.compression, self.compression_level = settings.compression, settings.compression_level
+        self.linger, self.has_priority = settings.linger, settings.has_priority
+        self._bulk_batch_size, self._bulk_calls = settings.bulk_batch_size, 0
         # The topic's limit for a batch, if known, and the time until which it counts (``topic_limits``)
-        self.own_batch_size = self.batch_size
         self.max_message_bytes = MAX_BATCH_SIZE
         self.limit_until = 0.0
         self.queues: list[PartitionQueue | None] = []  # by their partitions' numbers
@@ -165,7 +172,12 @@ class TopicInfo:
     def fill(self, batch_size: int) -> None:
         """Fill new batches with so many bytes, as far as the topic takes them."""
         self.own_batch_size = batch_size
-        self.batch_size = self.taken_of(batch_size)
+        self._set_batch_size()
+
+    def count_bulk_calls(self, change: int) -> None:
+        """So many calls more bring many records at once: while there is one, uncompressed batches are larger."""
+        self._bulk_calls += change
+        self._set_batch_size()
 
     def taken_of(self, batch_size: int) -> int:
         """The bytes, of so many, that the topic takes in a batch."""
@@ -174,6 +186,7 @@ class TopicInfo:
     def use_codec(self, compression: int, level: int | None) -> None:
         """Compress new batches with this codec."""
         self.compression, self.compression_level = compression, level
+        self._set_batch_size()
 
     def queue(self, partition: int) -> PartitionQueue:
         """The queue of a partition, made when first asked for."""
@@ -191,6 +204,12 @@ class TopicInfo:
         return [self._queue_size(partition) for partition in partitions]
 
     # internals
+
+    def _set_batch_size(self) -> None:
+        size = self.own_batch_size
+        if self._bulk_calls and not self.compression:  # a large batch would be compressed for too long at a time
+            size = max(size, self._bulk_batch_size)
+        self.batch_size = self.taken_of(size)
 
     def _queue_size(self, partition: int) -> int:
         queue = self.queues[partition] if partition < len(self.queues) else None

@@ -233,6 +233,16 @@ class RecordAccumulator:
         """Fill the topic's batches with so many bytes from now on, as far as its limit allows."""
         self._queues.topic(topic).fill(batch_size)
 
+    def begin_bulk(self, topic: str) -> None:
+        """Fill larger batches of the topic until ``end_bulk()``, for a call that brings many records at once: each
+        batch has a cost of its own, here and at the broker.
+        """
+        self._queues.topic(topic).count_bulk_calls(1)
+
+    def end_bulk(self, topic: str) -> None:
+        """The call has brought its records; once for each ``begin_bulk()``."""
+        self._queues.topic(topic).count_bulk_calls(-1)
+
     def allowed_of(self, topic: str, batch_size: int) -> int:
         """The bytes, of so many in a batch, that the topic's limit allows."""
         return self._queues.topic(topic).taken_of(batch_size)

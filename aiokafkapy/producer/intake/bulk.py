@@ -92,18 +92,7 @@ class BulkSend:
 
     async def run(self, items: Iterable[Any]) -> Outcomes:
         """Send all and return their outcomes. Raises only errors of the iterable itself, and CancelledError."""
-        take = _taker(items)
-        while True:
-            taken, sizes = self._next_slice(take)
-            if taken.start == taken.stop:
-                break
-            if sizes is not None and self._topic is not None:
-                await self._send_plain(self._topic, taken, sizes)
-            else:
-                for item in taken.items[taken.start : taken.stop]:
-                    await self._send_one(item)
-            self._collect()
-            await asyncio.sleep(0)
+        await self._accept_all(_taker(items))
         while self._parts:
             part = self._parts[0]
             if isinstance(part, BaseException) or part.done():
@@ -132,6 +121,28 @@ class BulkSend:
             yield self._waiting
 
     # internals
+
+    async def _accept_all(self, take: Callable[[int], _Slice]) -> None:
+        topic, accumulator = self._topic if self._is_plain else None, self._runtime.accumulator
+        is_bulk = False
+        try:
+            while True:
+                taken, sizes = self._next_slice(take)
+                if taken.start == taken.stop:
+                    return
+                if sizes is not None and topic is not None:
+                    await self._send_plain(topic, taken, sizes)
+                    if not is_bulk:  # there may be more than a slice
+                        accumulator.begin_bulk(topic)
+                        is_bulk = True
+                else:
+                    for item in taken.items[taken.start : taken.stop]:
+                        await self._send_one(item)
+                self._collect()
+                await asyncio.sleep(0)
+        finally:
+            if is_bulk and topic is not None:
+                accumulator.end_bulk(topic)
 
     def _next_slice(self, take: Callable[[int], _Slice]) -> tuple[_Slice, array[int] | None]:
         """The next records, about SLICE_BYTES of them, and their values' sizes if they can go all at once."""

@@ -54,6 +54,8 @@ __all__ = ["ProducerConfigFields"]
 
 MOST_IN_FLIGHT: Final = 16
 """Requests with ``max_in_flight_requests_per_connection="auto"``, if nothing else bounds them."""
+LARGER_IN_BULK: Final = 8
+"""Batches of calls with many records, in units of ``batch_size``; a request bounds them."""
 
 _GZIP: Final = Compression.GZIP.level_bounds
 _LZ4: Final = Compression.LZ4.level_bounds
@@ -133,7 +135,10 @@ class ProducerConfigFields(ClientConfigFields):
     batch_size: Annotated[
         int,
         Field(
-            ge=0, le=MAX_INT, description="Bytes of a batch, at most, before compression. Kafka's default is 16,384."
+            ge=0,
+            le=MAX_INT,
+            description="Bytes of a batch, at most, before compression. Without a codec, and unless this is given, "
+            "send_many() and send_arrow() fill batches of up to eight times as many. Kafka's default is 16,384.",
         ),
     ] = 131_072
     buffer_memory: Annotated[
@@ -382,6 +387,11 @@ class ProducerConfigFields(ClientConfigFields):
         """The options as they are for one topic."""
         options = self.topics.get(topic)
         return self if options is None else self.model_copy(update=options.changes())
+
+    @property
+    def bulk_batch_size(self) -> int:
+        """Bytes of a batch while a call brings many records at once: more than ``batch_size``, unless it was given."""
+        return self.batch_size if "batch_size" in self.model_fields_set else LARGER_IN_BULK * self.batch_size
 
     @property
     def most_in_flight(self) -> int:

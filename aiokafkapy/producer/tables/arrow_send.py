@@ -141,6 +141,23 @@ class ArrowSend:
 
     async def append(self) -> None:
         """Put all rows into batches; raises the errors of reading a stream."""
+        topic, accumulator = self._topic if self._is_plain else None, self._runtime.accumulator
+        if topic is None:
+            return await self._append_all()
+        accumulator.begin_bulk(topic)
+        try:
+            await self._append_all()
+        finally:
+            accumulator.end_bulk(topic)
+
+    async def outcome(self) -> TableMetadata:
+        """Wait until every row has its outcome, and return them."""
+        await self._places.settled()
+        return TableMetadata(self._places, self._bytes)
+
+    # tables, batches, windows
+
+    async def _append_all(self) -> None:
         table, self._table = self._table, None
         is_stream = table is None or table.row_count is None
         batches = iter(()) if table is None else table.batches
@@ -154,13 +171,6 @@ class ArrowSend:
                 return
             await self._send_batch(BatchReader(batch, self._schema))
             batch = None  # this may be the last reference to the buffers, and the next batch may take its time
-
-    async def outcome(self) -> TableMetadata:
-        """Wait until every row has its outcome, and return them."""
-        await self._places.settled()
-        return TableMetadata(self._places, self._bytes)
-
-    # tables, batches, windows
 
     async def _send_batch(self, reader: BatchReader) -> None:
         start = 0

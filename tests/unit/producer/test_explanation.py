@@ -92,7 +92,8 @@ def test_linger_is_explained_by_its_effect(linger_ms: int | None, words: str) ->
 def test_memory_and_sizes_are_in_their_units() -> None:
     assert "at most 32 MiB" in implied("memory")
     assert "at most 1 MiB, a batch 128 KiB before compression (zstd)" in implied("size", compression_type="zstd")
-    assert "a batch 1,000 bytes" in implied("size", batch_size=1_000)
+    assert "a batch 128 KiB (1 MiB in send_many() and send_arrow()) before" in implied("size")
+    assert "a batch 1,000 bytes before" in implied("size", batch_size=1_000)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,20 @@ def test_a_batch_fits_into_a_request_and_into_the_buffer(options: dict[str, Any]
     assert settings_of(config(**options), has_own_linger=False).batch_size == size
 
 
+@pytest.mark.parametrize(
+    ("options", "size"),
+    [
+        ({}, 1_048_576),
+        ({"max_request_size": 300_000}, 300_000),
+        ({"buffer_memory": 3_200_000}, 200_000),
+        ({"buffer_memory": 1_100_000}, 131_072),
+        ({"batch_size": 131_072}, 131_072),
+    ],
+)
+def test_a_bulk_calls_batch_is_larger_unless_a_size_is_given(options: dict[str, Any], size: int) -> None:
+    assert settings_of(config(**options), has_own_linger=False).bulk_batch_size == size
+
+
 def test_a_topic_lingers_as_the_producer_unless_it_has_a_linger_of_its_own() -> None:
     assert settings_of(config(linger_ms=7), has_own_linger=False).linger == NO_LINGER
     assert settings_of(config(linger_ms=7), has_own_linger=True).linger == 0.007

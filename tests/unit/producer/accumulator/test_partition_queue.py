@@ -10,6 +10,7 @@ from aiokafkapy.producer.accumulator.built_in_partitioner import BuiltInPartitio
 from aiokafkapy.producer.accumulator.partition_queue import PartitionQueue, TopicInfo, TopicSettings
 from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
 from aiokafkapy.record.builder import RecordBatchBuilder
+from aiokafkapy.record.compression import Compression
 
 from ..accumulator_harness import T0, T1
 from ..sender_fakes import cluster_of
@@ -100,4 +101,23 @@ def test_a_topics_batches_are_filled_as_far_as_it_takes_them() -> None:
     ]
     info.fill(1_000)
     info.limit(None, 2.0)
+    assert info.batch_size == 1_000
+
+
+def test_batches_are_larger_while_a_bulk_call_runs_unless_they_are_compressed() -> None:
+    info = TopicInfo("t", BuiltInPartitioner("t"), TopicSettings(1_000, bulk_batch_size=8_000))
+    info.count_bulk_calls(1)
+    info.count_bulk_calls(1)
+    assert info.batch_size == 8_000
+    info.fill(9_000)
+    assert info.batch_size == 9_000
+    info.fill(1_000)
+    info.limit(3_000, 1.0)
+    assert info.batch_size == 3_000
+    info.use_codec(Compression.LZ4, None)
+    assert info.batch_size == 1_000
+    info.use_codec(Compression.NONE, None)
+    info.count_bulk_calls(-1)
+    assert info.batch_size == 3_000
+    info.count_bulk_calls(-1)
     assert info.batch_size == 1_000
