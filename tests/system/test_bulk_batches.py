@@ -4,13 +4,14 @@ larger ones, unless the application has chosen their size.
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from aiokafkapy import KafkaProducer
+from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 from tests.producers import values
@@ -44,13 +45,19 @@ async def sizes_of(
     broker: DevBroker,
     send: Callable[..., Awaitable[object]],
     config: Mapping[str, object] | None = None,
+    refused_over: float = math.inf,
     **options: Any,
 ) -> list[int]:
-    """The bytes of each batch that the producer sends; all values arrive once, in order."""
+    """The bytes of each batch that the producer sends; all values arrive once, in order.
+
+    A larger batch than ``refused_over`` is refused, as for a topic's ``segment.bytes``, which no producer knows.
+    """
     sizes: list[int] = []
 
     def note(_: object, body: Any) -> None:
         sizes.extend(len(each.records) for topic in body.topic_data for each in topic.partition_data)
+        if sizes[-1] > refused_over:
+            raise errors.RecordListTooLargeError
 
     broker.create_topic("t", partitions=1, config=config)
     broker.controls.on_request(ApiKey.PRODUCE, note)
@@ -91,6 +98,18 @@ async def test_batches_keep_to_a_given_size_and_to_other_bounds(
 async def test_a_topic_that_takes_no_such_batch_gets_smaller_ones(broker: DevBroker, send: Any) -> None:
     sizes = await sizes_of(broker, send, {"max.message.bytes": 200_000})
     assert sizes[-1] <= 200_000
+
+
+async def test_a_broker_that_refuses_a_large_batch_for_an_unknown_reason_gets_no_more_of_them(
+    broker: DevBroker,
+) -> None:
+    async def twice(producer: KafkaProducer[bytes, bytes]) -> None:
+        await producer.send_many("t", VALUES[:15_000])
+        await producer.send_many("t", VALUES[15_000:])
+
+    sizes = await sizes_of(broker, twice, refused_over=200_000)
+    assert max(sizes) > 200_000
+    assert max(sizes[-10:]) <= DEFAULT
 
 
 async def test_batches_are_as_before_once_no_bulk_call_runs(broker: DevBroker) -> None:

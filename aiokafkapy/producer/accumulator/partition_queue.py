@@ -179,6 +179,11 @@ class TopicInfo:
         self._bulk_calls += change
         self._set_batch_size()
 
+    def keep_own_batch_size(self) -> None:
+        """A broker found a larger batch too large, perhaps for a limit that it tells nobody: fill no more such ones."""
+        self._bulk_batch_size = 0
+        self._set_batch_size()
+
     def taken_of(self, batch_size: int) -> int:
         """The bytes, of so many, that the topic takes in a batch."""
         return max(1, min(batch_size, self.max_message_bytes))

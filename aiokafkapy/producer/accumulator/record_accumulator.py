@@ -210,9 +210,13 @@ class RecordAccumulator:
         """
         if batch.record_count < 2:
             raise IllegalStateError(f"{batch!r} has one record and cannot be split")
-        limit = (BATCH_HEADER_SIZE + batch.builder.records_size) // 2
+        info = self._queues.topic(batch.topic_partition[0])
+        size = BATCH_HEADER_SIZE + batch.builder.records_size
+        if size > info.own_batch_size:
+            info.keep_own_batch_size()
+        limit = size // 2
         if not batch.compression:
-            limit = min(limit, self._queues.topic(batch.topic_partition[0]).max_message_bytes)
+            limit = min(limit, info.max_message_bytes)
         self._replace(batch, split(batch, limit))
 
     def limit_topic(self, topic: str, max_message_bytes: int | None, until: float) -> None:

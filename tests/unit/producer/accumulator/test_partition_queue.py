@@ -121,3 +121,12 @@ def test_batches_are_larger_while_a_bulk_call_runs_unless_they_are_compressed() 
     assert info.batch_size == 3_000
     info.count_bulk_calls(-1)
     assert info.batch_size == 1_000
+
+
+def test_batches_have_their_own_size_once_a_broker_found_a_larger_one_too_large() -> None:
+    info = TopicInfo("t", BuiltInPartitioner("t"), TopicSettings(1_000, bulk_batch_size=8_000))
+    info.count_bulk_calls(1)
+    info.keep_own_batch_size()
+    assert info.batch_size == 1_000
+    info.count_bulk_calls(1)
+    assert info.batch_size == 1_000
