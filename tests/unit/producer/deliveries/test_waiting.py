@@ -24,8 +24,8 @@ from aiokafkapy.errors import IllegalStateError, KafkaError
 from aiokafkapy.producer.accumulator.record_accumulator import RecordAccumulator
 
 accumulator = RecordAccumulator(SimpleNamespace(
-    batch_size=200, buffer_memory=100_000, compression=0, compression_level=None, chooses_codecs=False, linger_ms=0,
-    delivery_timeout_ms=1_000,
+    batch_size=200, bulk_batch_size=200, buffer_memory=100_000, compression=0, compression_level=None,
+    chooses_codecs=False, linger_ms=0, delivery_timeout_ms=1_000,
     max_request_size=100_000, partitioner_adaptive_partitioning_enable=True, partitioner_availability_timeout_ms=0,
     retry_backoff_max_ms=100, retry_backoff_ms=10, buffer_records=None, overflow="wait", drops_oldest=False,
     manual_flush=False, topics={}, priority_topics=(), priority_reserve_percent=10,
