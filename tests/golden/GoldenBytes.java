@@ -30,8 +30,8 @@ import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.utils.Utils;
 
 /**
- * Writes the bytes that Kafka's Java client makes of fixed records, requests, responses and keys, one "name hex" a line, and reads
- * batches back that another client wrote. README.md says how it is run; tests/unit/record/conftest.py makes the same
+ * Writes the bytes that Kafka's Java client makes of fixed records, requests, responses and keys, one "name hex" a line,
+ * and reads batches back that another client wrote. README.md says how it is run; tests/unit/record/conftest.py makes the same
  * records in Python.
  */
 public class GoldenBytes {

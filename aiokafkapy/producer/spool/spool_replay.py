@@ -173,8 +173,6 @@ class SpoolReplay:
             await self._mark(window[-1].sequence + 1)
             sending = self._append(window) or [await self._append_when_there_is_room(window[0])]
             self.is_sending = True
-            for one in sending:
-                self._chosen_partitions.pop(one.record.sequence, None)
             self._spool.note_sending(one.record for one in sending)
             await self._settled([place_of(one.outcome)[0] for one in sending if isinstance(one.outcome, Delivery)])
         finally:
@@ -332,6 +330,7 @@ class SpoolReplay:
         again: list[Exception] = []
         apart: list[Exception] = []
         for record, outcome, is_refused in sending:
+            self._chosen_partitions.pop(record.sequence, None)
             if record.topic in self._large and isinstance(outcome, Delivery) and _was_split(outcome):
                 self._not_large.add(record.topic)
             error = outcome.exception() if isinstance(outcome, Delivery) else outcome

@@ -36,7 +36,7 @@ async def test_an_operation_completes_in_the_turn_in_which_it_is_checked(schedul
     assert purgatory.check("c") == 0
     assert purgatory.check("b") == 1
     assert future.result() == "done"
-    assert (condition.attempts, scheduler.pending) == (2, 0)
+    assert (condition.attempts, len(purgatory._operations), scheduler.pending) == (2, 0, 0)
     assert purgatory.check("a") == 0
 
 
@@ -47,6 +47,7 @@ async def test_an_operation_completes_when_its_time_is_over(scheduler: VirtualSc
     assert not future.done()
     scheduler.advance(0.01)
     assert future.result() == "over"
+    assert len(purgatory._operations) == 0
     assert (purgatory.check("a"), condition.attempts) == (0, 1)
 
 
@@ -56,7 +57,7 @@ async def test_a_cancelled_one_is_forgotten_and_not_asked_again(scheduler: Virtu
     future.cancel()
     assert purgatory.check("a") == 0
     await asyncio.sleep(0)
-    assert (condition.attempts, scheduler.pending) == (0, 0)
+    assert (condition.attempts, len(purgatory._operations), scheduler.pending) == (0, 0, 0)
 
 
 async def test_an_exception_goes_to_the_waiting_request(scheduler: VirtualScheduler) -> None:
@@ -69,7 +70,7 @@ async def test_an_exception_goes_to_the_waiting_request(scheduler: VirtualSchedu
     assert purgatory.check("a") == 1
     with pytest.raises(ValueError, match="broken"):
         future.result()
-    assert scheduler.pending == 0
+    assert (len(purgatory._operations), scheduler.pending) == (0, 0)
 
 
 async def test_closing_completes_all_as_if_their_time_were_over(scheduler: VirtualScheduler) -> None:
@@ -77,7 +78,7 @@ async def test_closing_completes_all_as_if_their_time_were_over(scheduler: Virtu
     futures = [purgatory.wait([number, "all"], 10, Condition()) for number in range(3)]
     purgatory.close()
     assert [future.result() for future in futures] == ["over"] * 3
-    assert scheduler.pending == 0
+    assert (len(purgatory._operations), scheduler.pending) == (0, 0)
 
 
 async def test_many_wait_for_one_key_and_only_those_that_are_satisfied_go(scheduler: VirtualScheduler) -> None:
@@ -87,7 +88,7 @@ async def test_many_wait_for_one_key_and_only_those_that_are_satisfied_go(schedu
     conditions[1].value = conditions[3].value = "done"
     assert purgatory.check("a") == 2
     assert [future.done() for future in futures] == [False, True, False, True]
-    assert scheduler.pending == 2
+    assert len(purgatory._operations) == scheduler.pending == 2
     purgatory.close()
 
 

@@ -39,7 +39,7 @@ def test_batches_get_the_offsets_in_turn_and_keep_their_bytes(open_log: OpenLog)
     log = open_log()
     first, second = make_batch([b"a", b"b"]), make_batch([b"c"])
     assert [append(log, first, 3), append(log, second, 4)] == [0, 2]
-    assert (log.start_offset, log.end_offset, log.high_watermark) == (0, 3, 3)
+    assert (log.start_offset, log.end_offset, log.high_watermark, len(log._base_offsets)) == (0, 3, 3, 2)
     stored = b"".join(log.read(0, 10_000))
     batches = list(iter_batches(stored))
     for batch, sent, offset, epoch in zip(batches, (first, second), (0, 2), (3, 4), strict=True):
