@@ -22,5 +22,5 @@ cdef class FrameDecoder:
 
 
 cpdef long long decode_correlation_id(bytes frame) except? -1
-@cython.locals(value="long long")
+@cython.locals(value="long long", raw="const unsigned char *")
 cpdef long long int32_at(bytes data, Py_ssize_t position) except? -1

@@ -91,8 +91,9 @@ def decode_correlation_id(frame: bytes) -> int:
 
 def int32_at(data: bytes, position: int) -> int:
     """The signed int32 at this position, which must be there."""
-    value = data[position]
-    value = value << 8 | data[position + 1]
-    value = value << 8 | data[position + 2]
-    value = value << 8 | data[position + 3]
+    raw = data  # as in ``feed``: compiled, no byte's place is checked
+    value = raw[position]
+    value = value << 8 | raw[position + 1]
+    value = value << 8 | raw[position + 2]
+    value = value << 8 | raw[position + 3]
     return value - ((value & _SIGN) << 1)

@@ -61,8 +61,8 @@ cdef enum:
     # more than it uses. Their sizes are powers of two from the first to the largest; only these are kept when freed.
     SMALL_STORAGE = 4096
     FIRST_BLOCK = 512
-    LARGEST_BLOCK = 32768
-    BLOCK_SIZES = 7
+    LARGEST_BLOCK = 262144
+    BLOCK_SIZES = 10
     KEPT_BYTES = 8 * 1024 * 1024
     # The tail of a block is filled with the head of the record that does not fit, unless it is too long to move.
     LONG_RECORD = 16384
