@@ -42,6 +42,7 @@ from .encoding import (
 from .layout import BATCH_HEADER_SIZE, LOG_OVERHEAD, MAGIC, MAX_BATCH_SIZE, TRANSACTIONAL
 
 __all__ = [
+    "LONGEST_RUN",
     "RecordBatchBuilder",
     "decode_records",
     "murmur2",
@@ -50,6 +51,9 @@ __all__ = [
     "plain_sizes",
     "record_size_upper_bound",
 ]
+
+LONGEST_RUN: Final = 2048
+"""The most records that should be appended at a time, to bound the time on the loop."""
 
 RecordTuple: TypeAlias = tuple[
     int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int, str, int, int

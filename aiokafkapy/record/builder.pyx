@@ -30,6 +30,7 @@ from aiokafkapy.record.compression import decompress
 from aiokafkapy.record.crc import library_crc32c
 
 __all__ = [
+    "LONGEST_RUN",
     "RecordBatchBuilder",
     "decode_records",
     "murmur2",
@@ -68,6 +69,8 @@ cdef enum:
     LONG_RECORD = 16384
     # Records up to this size are copied behind their header, since the transport would copy them anyway.
     JOINED = 2048
+
+LONGEST_RUN = 8192
 
 cdef int64_t MAX_BATCH_SIZE = 0x7FFFFFFF
 # An allowance that no batch reaches.

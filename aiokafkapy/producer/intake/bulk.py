@@ -25,7 +25,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 from ...errors import BufferExhaustedError, KafkaError, MetadataTimeoutError
-from ...record.builder import plain_sizes
+from ...record.builder import LONGEST_RUN, plain_sizes
 from ..arguments import check_items, topic_name
 from ..deliveries.delivery import Delivery
 from ..deliveries.delivery_list import DeliveryList
@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BulkSend", "Outcomes"]
 
-SLICE_BYTES: Final = 512 * 1024
-LONGEST_SLICE: Final = 4096
+SLICE_BYTES: Final = 1024 * 1024
 FIRST_SLICE: Final = 64
 """Records in a slice, before their size is known."""
 COLLECTED: Final = 1000
@@ -152,7 +151,7 @@ class BulkSend:
             self._length = FIRST_SLICE
             return taken, None
         sizes, total = plain
-        self._length = max(1, min(LONGEST_SLICE, 2 * self._length, SLICE_BYTES * len(sizes) // (total + 1)))
+        self._length = max(1, min(LONGEST_RUN, 2 * self._length, SLICE_BYTES * len(sizes) // (total + 1)))
         return taken, sizes
 
     async def _send_plain(self, topic: str, taken: _Slice, sizes: array[int]) -> None:

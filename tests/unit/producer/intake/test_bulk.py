@@ -15,11 +15,12 @@ from aiokafkapy.errors import KafkaError, RecordTooLargeError
 from aiokafkapy.producer.accumulator.record_accumulator import RecordAccumulator
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.deliveries.delivery_list import DeliveryList
-from aiokafkapy.producer.intake.bulk import FIRST_SLICE, LONGEST_SLICE, SLICE_BYTES, BulkSend, Outcomes, _taker
+from aiokafkapy.producer.intake.bulk import FIRST_SLICE, SLICE_BYTES, BulkSend, Outcomes, _taker
 from aiokafkapy.producer.intake.pending_record import PendingRecord
 from aiokafkapy.producer.intake.record_intake import RecordIntake
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.producer.records import ProducerRecord, RecordMetadata
+from aiokafkapy.record.builder import LONGEST_RUN
 from tests.unit.metadata_options import PRODUCER_METADATA_OPTIONS
 
 from ...virtual_time import elapsed, on_virtual_time
@@ -255,7 +256,7 @@ async def test_slices_have_a_size_in_bytes() -> None:
     bulk = BulkSend(cast(RecordIntake, runtime), "t")
     tiny = _taker([b"x"] * 100_000)
     taken = [bulk._next_slice(tiny)[0] for _ in range(10)][-1]
-    assert taken.stop - taken.start == LONGEST_SLICE
+    assert taken.stop - taken.start == LONGEST_RUN
     large = _taker(iter([b"x" * 100_000] * 10_000))
     taken = [bulk._next_slice(large)[0] for _ in range(3)][-1]
     assert taken.stop - taken.start == SLICE_BYTES // 100_000
