@@ -16,7 +16,7 @@ from .suite import CODECS, DEFAULT_BATCH, LARGE_BATCH, OUR_LEVELS, THEIR_LEVELS
 from .web import fixed_rate
 from .web.load import POLLED
 
-__all__ = ["GOALS", "Answer", "Goal", "answers"]
+__all__ = ["GOALS", "Answer", "Goal", "answers", "behind_a_peer"]
 
 HIGHER_IS_BETTER: Final = {"rate"}
 
@@ -69,6 +69,24 @@ ALIKE: Final = 0.05
 def answers(results: Results, goals: tuple[Goal, ...] | None = None) -> list[Answer]:
     """Every goal's answer."""
     return [Answer(goal, _value(goal, results)) for goal in (GOALS if goals is None else goals)]
+
+
+def behind_a_peer(results: Results, goals: tuple[Goal, ...] | None = None) -> list[Answer]:
+    """The answers in which a peer is ahead, by whatever limit: its rate is higher, or its time, CPU or memory is less.
+    Goals that compare our own rows are not among them.
+    """
+    return [
+        answer
+        for answer in answers(results, goals)
+        if answer.value is not None
+        and _is_of_peers(answer.goal, results)
+        and (answer.value < 1.0 if answer.goal.figure in HIGHER_IS_BETTER else answer.value > 1.0)
+    ]
+
+
+def _is_of_peers(goal: Goal, results: Results) -> bool:
+    ours = results.rows[goal.ours].measurement.client
+    return any(label in results.rows and results.rows[label].measurement.client != ours for label in goal.theirs)
 
 
 def _value(goal: Goal, results: Results) -> float | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from . import machine
-from .goals import Answer
+from .goals import Answer, behind_a_peer
 from .results import Results, Row, Spread, best_rows
 
 __all__ = [
@@ -142,7 +142,7 @@ def full_markdown(results: Results, answers: Sequence[Answer], footnote: str = F
 
 
 def readme_section(results: Results) -> str:
-    """The README's part: one line for each workload, and links to the rest."""
+    """The README's part: one line for each workload, the comparisons that a peer wins, and links to the rest."""
     found = [(name, best_rows(results, group, workloads)) for name, group, workloads in _README_ROWS]
     clients = [client for client in _README_CLIENTS if any(client in best for _, best in found)]
     lines = [
@@ -161,6 +161,8 @@ def readme_section(results: Results) -> str:
             highest = max((_rate(best[client]) for client in _README_CLIENTS if client in best), default=0.0)
             cells = (_readme_cell(best.get(client), highest) for client in clients)
             lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    if ahead := _ahead(results):
+        lines += ["", ahead]
     kept = f"benchmarks/results/{results.date}"
     lines += ["", f"Each peer at its best setting; all rows, ranges, settings and goals are in [{kept}.md]({kept}.md)."]
     return "\n".join(lines)
@@ -192,6 +194,18 @@ def _rounds(results: Results) -> str:
 
 def _name(row: Row) -> str:
     return row.measurement.label.partition(" · ")[2]
+
+
+def _ahead(results: Results) -> str:
+    """One line, with the subjects that goals have in common named once; empty when no peer is ahead."""
+    found: dict[str, list[str]] = {}
+    for answer in behind_a_peer(results):
+        subject, _, figure = answer.goal.text.partition(": ")
+        found.setdefault(subject, []).append(f"{figure} {answer.value:.3g}")
+    if not found:
+        return ""
+    words = "; ".join(f"{subject}: {', '.join(figures)}" for subject, figures in found.items())
+    return f"Of the comparisons that are goals, a peer is ahead in these (ours over theirs): {words}."
 
 
 def _width(figure: str) -> int:

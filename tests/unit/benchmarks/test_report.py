@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.goals import GOALS, Goal, answers
+from benchmarks.goals import GOALS, Goal, answers, behind_a_peer
 from benchmarks.measurement import Figures, Measurement, find_entry, find_workload, percentiles, run_in_process
 from benchmarks.report import (
     charts_section,
@@ -204,6 +204,40 @@ def test_the_highest_rate_is_bold_in_any_column() -> None:
         _row("aiokafkapy", *_rates(200)), _row("confluent-kafka", *_rates(500)), _row("other", *_rates(900))
     )
     assert "| 200/s · 5,000 µs | **500/s · 2,000 µs** |" in readme_section(beaten)
+
+
+LONE = {"group": "await", "workload": "lone await"}
+
+
+def _pair(p50_ms: float, cpu_us: float) -> Results:
+    """A lone await of ours at these figures, and confluent-kafka's at 1 ms and 50 µs."""
+    return _results(
+        _row("aiokafkapy", {"rate": 900.0, "p50_ms": p50_ms, "cpu_us": cpu_us}, **LONE),
+        _row("confluent-kafka", {"rate": 1000.0, "p50_ms": 1.0, "cpu_us": 50.0}, **LONE),
+    )
+
+
+def test_the_readme_names_the_comparisons_in_which_a_peer_is_ahead() -> None:
+    (ahead,) = (line for line in readme_section(_pair(1.25, 60.0)).splitlines() if "a peer is ahead" in line)
+    assert ahead.partition(" (ours over theirs): ")[2] == (
+        "lone await: p50 of confluent's produce + flush 1.25, CPU of confluent's produce + flush 1.2."
+    )
+
+
+def test_a_missed_goal_in_which_no_peer_is_ahead_is_not_named() -> None:
+    missed = _pair(0.99, 50.0)
+    assert False in [answer.is_met for answer in answers(missed)]
+    assert "a peer is ahead" not in readme_section(missed)
+
+
+def test_a_peer_is_ahead_with_a_higher_rate_and_not_our_own_other_row() -> None:
+    ours, theirs = _row("aiokafkapy", *_rates(50)), _row("Java", *_rates(100))
+    other = _row("aiokafkapy", *_rates(200), variant="5 in flight")
+    goals = [
+        Goal("", "rate", ours.measurement.label, (row.measurement.label,), "at least", 0.1) for row in (theirs, other)
+    ]
+    (found,) = behind_a_peer(_results(ours, theirs, other), (*goals, Goal("gone", "rate", "", ("",), "at least", 1.0)))
+    assert (found.goal, found.value) == (goals[0], 0.5)
 
 
 def test_a_page_shows_charts_that_lie_elsewhere(tmp_path: Path) -> None:
