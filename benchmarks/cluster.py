@@ -125,15 +125,22 @@ class BenchmarkCluster:
         """Raise MeasurementError unless exactly ``expected`` messages were written since ``start``, and committed; with
         ``has_markers`` there are some of transactions beside them.
         """
-        end = await self.offsets(topic, len(start))
-        written = sum(end.values()) - sum(start.values())
-        if written < expected or (written > expected and not has_markers):
-            raise MeasurementError(f"{expected:,} messages were to be written, the broker has {written:,}")
+        end = await self.check_end(topic, start, expected, has_markers=has_markers)
         if has_markers:
             end = await self._all_committed(topic, len(start))
         count = await asyncio.to_thread(self._consume, topic, start, end, expected)
         if count != expected:
             raise MeasurementError(f"the broker has all {expected:,} messages, {count:,} were read")
+
+    async def check_end(self, topic: str, start: Offsets, expected: int, *, has_markers: bool = False) -> Offsets:
+        """The topic's end now. Raise MeasurementError unless by the broker's offsets exactly ``expected`` messages were
+        written since ``start``; with ``has_markers`` at least so many.
+        """
+        end = await self.offsets(topic, len(start))
+        written = sum(end.values()) - sum(start.values())
+        if written < expected or (written > expected and not has_markers):
+            raise MeasurementError(f"{expected:,} messages were to be written, the broker has {written:,}")
+        return end
 
     def bytes_of(self, topic: str, partitions: int) -> int:
         """The size of the topic's segments on disk."""

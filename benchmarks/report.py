@@ -69,6 +69,11 @@ _EXTRAS: Final = {
     "modules": ("modules", 0),
     "kb_each": ("KB each", 0),
     "answer_ms": ("first answer after ms", 0),
+    "write_rate": ("written /s", 0),
+    "read_rate": ("read /s", 0),
+    "write_growth": ("growth writing", 2),
+    "read_growth": ("growth reading", 2),
+    "log_mb": ("log MB", 0),
 }
 
 # The README's table: a line for each workload, a cell for each client that has it.

@@ -11,16 +11,17 @@ import shutil
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..measurement import Figures, Measurement, MeasurementError
 from .floors import FLOOR, FloorDataSource
 from .jvm_connector import connector_jars
+from .worker_memory import WorkerMemory, growth
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,16 +33,20 @@ __all__ = [
     "ROWS",
     "VALUE_SIZE",
     "SparkWorkloads",
+    "large_job",
     "measurements",
 ]
 
 ROWS: Final = 2_000_000
+KEY_SIZE: Final = 8
 VALUE_SIZE: Final = 100
-ROW_SIZE: Final = 8 + VALUE_SIZE
+ROW_SIZE: Final = KEY_SIZE + VALUE_SIZE
 PARTITIONS: Final = 6
 WRITING_TASKS: Final = 4
 MEMORY_FACTOR: Final = 5
 """Times the rows of the other measurements: ten million."""
+MILLION: Final = 1_000_000
+LARGE_GROUP: Final = "spark large job"
 LATENCY_ROWS: Final = 100
 LARGE_ROWS: Final = 100_000
 """The rows of a micro-batch that compares writing each row once with writing it at least once."""
@@ -100,6 +105,21 @@ def measurements(rows: int) -> list[Measurement]:
     ]
 
 
+def large_job(millions: int) -> list[Measurement]:
+    """``millions`` of rows there and back: whether a worker's memory is flat. It takes minutes and is apart."""
+    return [
+        Measurement(
+            group=LARGE_GROUP,
+            workload=f"{millions} million rows",
+            client=OURS,
+            count=millions * MILLION,
+            size=ROW_SIZE,
+            partitions=PARTITIONS,
+            options={"options": LZ4},
+        )
+    ]
+
+
 class SparkWorkloads:
     """One Spark for a whole run, ``local[2]``; ``stop`` it in the end.
 
@@ -131,7 +151,6 @@ class SparkWorkloads:
         self.spark: SparkSession = builder.getOrCreate()
         self.spark.sparkContext.setLogLevel("OFF")
         self.spark.dataSource.register(FloorDataSource)
-        self._frame = self._made()
 
     def stop(self) -> None:
         """Leave nothing behind."""
@@ -145,6 +164,7 @@ class SparkWorkloads:
             "spark read": self._read,
             "spark stream": self._stream,
             "spark memory": self._memory,
+            LARGE_GROUP: self._large_job,
         }[measurement.group](measurement, servers, topic)
 
     def fill(self, servers: str, topic: str) -> None:
@@ -154,7 +174,8 @@ class SparkWorkloads:
 
     # internals
 
-    def _made(self) -> DataFrame:
+    @cached_property
+    def _frame(self) -> DataFrame:
         frame = self._computed(self._rows).cache()
         frame.write.format("noop").mode("overwrite").save()  # materialised
         return frame
@@ -193,7 +214,7 @@ class SparkWorkloads:
     def _memory(self, measurement: Measurement, servers: str, topic: str) -> Figures:
         from pyspark.sql import functions as f
 
-        rows, memory = measurement.count, _WorkerMemory()
+        rows, memory = measurement.count, WorkerMemory()
         options = {"kafka.bootstrap.servers": servers}
 
         def there_and_back() -> None:
@@ -209,6 +230,65 @@ class SparkWorkloads:
         finally:
             peak = memory.stop()
         return figures | {"written": rows, "peak_rss_mb": peak}
+
+    def _large_job(self, measurement: Measurement, servers: str, topic: str) -> Figures:
+        """Rows whose key and value are their number, written and read again by our source; it tells all numbers' sum,
+        so librdkafka does not count them, which would take longer than the job.
+        """
+        from pyspark.sql import functions as f
+
+        rows, options = measurement.count, {"kafka.bootstrap.servers": servers}
+        to_topic = options | measurement.options["options"] | {"topic": topic}
+        # At the end of its first task a worker loads pandas, 40 MB, for PySpark: that is not the job's growth.
+        nothing = self._numbered(MILLION).where("length(key) = 0")
+        nothing.write.format(FORMATS[OURS]).options(**to_topic).mode("append").save()
+        sink = self._numbered(rows).write.format(FORMATS[OURS]).options(**to_topic).mode("append")
+        written = self._watched("writing", sink.save, rows)
+        source = self.spark.read.format(FORMATS[OURS]).options(**options, subscribe=topic).load()
+        found: list[Any] = []
+        length = f.sum(f.octet_length("key") + f.octet_length("value"))
+        number = f.substring("value", VALUE_SIZE - KEY_SIZE + 1, KEY_SIZE).cast("string").cast("long")
+        sums = source.agg(length, f.count("*"), f.sum(number))
+        read = self._watched("reading", lambda: found.extend(sums.collect()), rows)
+        if tuple(found[0]) != (rows * ROW_SIZE, rows, rows * (rows - 1) // 2):
+            raise MeasurementError(f"{rows:,} rows of {ROW_SIZE} bytes were to come back: {tuple(found[0])}")
+        seconds, busy = (written[name] + read[name] for name in ("seconds", "cpu_seconds"))
+        return {
+            "messages": float(rows),
+            "written": rows,
+            "seconds": seconds,
+            "rate": rows / seconds,
+            "cpu_seconds": busy,
+            "cpu_us": busy / rows * 1e6,
+            "peak_rss_mb": max(written["peak_rss_mb"], read["peak_rss_mb"]),
+            **{f"write_{name}": written[name] for name in ("rate", "growth", "peak_rss_mb")},
+            **{f"read_{name}": read[name] for name in ("rate", "growth", "peak_rss_mb")},
+        }
+
+    def _numbered(self, rows: int) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        key = f.lpad(f.col("id").cast("string"), KEY_SIZE, "0")
+        value = f.concat(f.lit("0" * (VALUE_SIZE - KEY_SIZE)), key)  # lpad to a hundred takes longer than the writing
+        columns = key.cast("binary").alias("key"), value.cast("binary").alias("value")
+        return self.spark.range(0, rows, 1, WRITING_TASKS).select(*columns)
+
+    def _watched(self, name: str, work: Callable[[], Any], rows: int) -> Figures:
+        """With the workers' memory, and progress on standard error."""
+        tracker = self.spark.sparkContext.statusTracker()
+
+        def tell(seconds: float, megabytes: float) -> None:
+            stages = [info for stage in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage))]
+            done, tasks = (sum(getattr(s, field) for s in stages) for field in ("numCompletedTasks", "numTasks"))
+            words = f"{name} for {seconds:.0f} s, {done} of {tasks} tasks, the largest worker has {megabytes:.0f} MB"
+            print(words, file=sys.stderr)
+
+        memory = WorkerMemory(tell)
+        try:
+            figures = _timed(work, rows)
+        finally:
+            peak = memory.stop()
+        return figures | {"peak_rss_mb": peak, "growth": growth(memory.samples)}
 
     def _stream(self, measurement: Measurement, servers: str, topic: str) -> Figures:
         rows = self.spark.readStream.format("rate-micro-batch").options(
@@ -244,32 +324,6 @@ class SparkWorkloads:
         if measurement.count >= LARGE_ROWS:
             figures |= {"rate": measurement.count / figures["p50_ms"] * 1000, "cpu_us": busy / rows_written * 1e6}
         return figures
-
-
-class _WorkerMemory:
-    """The most that one of Spark's Python workers holds, in MB, looked at all the time until ``stop``."""
-
-    def __init__(self) -> None:
-        self.peak = 0.0
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> float:
-        """The peak."""
-        self._is_over.set()
-        self._thread.join()
-        return self.peak
-
-    def _look(self) -> None:
-        page = os.sysconf("SC_PAGE_SIZE") / 1e6
-        while not self._is_over.wait(0.1):
-            for process in Path("/proc").glob("[0-9]*"):
-                try:
-                    if b"pyspark.daemon" in (process / "cmdline").read_bytes():
-                        self.peak = max(self.peak, int((process / "statm").read_text().split()[1]) * page)
-                except OSError:
-                    continue  # it has ended
 
 
 def _timed(work: Callable[[], Any], rows: int) -> Figures:

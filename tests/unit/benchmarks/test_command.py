@@ -1,0 +1,23 @@
+"""The goals of Spark's benchmarks and their rows fit together."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from benchmarks.spark.command import _goals, _large_job_goals
+from benchmarks.spark.workloads import ROWS, large_job, measurements
+
+
+def test_every_goal_is_about_rows_that_are_measured() -> None:
+    wanted = measurements(ROWS)
+    labels = {label for goal in _goals(wanted) for label in (goal.ours, *goal.theirs)}
+    assert labels - {measurement.label for measurement in wanted} == set()
+
+
+def test_the_large_job_is_apart_and_has_goals_of_its_own() -> None:
+    (large,) = large_job(100)
+    assert large.count == 100_000_000
+    assert large.label not in {measurement.label for measurement in measurements(ROWS)}
+    assert {goal.ours for goal in _large_job_goals(large.label)} == {large.label}
