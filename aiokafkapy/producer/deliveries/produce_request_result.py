@@ -129,7 +129,8 @@ class ProduceRequestResult:
     def _begin(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
         # Here, too, because a record's metadata asks for them.
-        self._topic, self._partition = topic_partition
+        self._topic = topic_partition.topic
+        self._partition = topic_partition.partition
         self.status = PENDING
         self.record_count = 0
         # The outcome
