@@ -156,6 +156,7 @@ def readme_section(results: Results) -> str:
             f"{machine.in_words(results.machine)}. Medians of messages/s and of CPU per message; "
             "the highest rate is bold, and an empty cell was not measured. AIOProducer is confluent-kafka's:",
             width=120,
+            break_on_hyphens=False,
         ),
         "",
         "| | " + " | ".join(clients) + " |",

@@ -243,6 +243,7 @@ def _page_section(results: Results, found: Sequence[Answer]) -> str:
         f"{about['pyspark']} on `local[2]`, against `spark-sql-kafka-0-10` {about['spark-sql-kafka']}; "
         f"{machine.in_words(about)}. Medians of rows/s and of the whole machine's CPU per row:",
         width=120,
+        break_on_hyphens=False,
     )
     lines = [
         head,
@@ -267,7 +268,11 @@ def _page_section(results: Results, found: Sequence[Answer]) -> str:
     kept = f"benchmarks/results/{results.date}-spark"
     floor = "floor is a source, or a sink, that does nothing: the cost of Spark's Python API"
     tail = f"Ratios: {'; '.join(ratios)}. {floor}."
-    lines += ["", textwrap.fill(tail, width=120), f"All rows and ranges: [{kept}.md]({kept}.md)."]
+    lines += [
+        "",
+        textwrap.fill(tail, width=120, break_on_hyphens=False),
+        f"All rows and ranges: [{kept}.md](../{kept}.md).",
+    ]
     return "\n".join(lines)
 
 

@@ -6,7 +6,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from benchmarks.spark.command import _goals, _large_job_goals
+from benchmarks.results import Results
+from benchmarks.spark.command import _goals, _large_job_goals, _machine, _page_section
 from benchmarks.spark.workloads import ROWS, large_job, measurements
 
 
@@ -21,3 +22,9 @@ def test_the_large_job_is_apart_and_has_goals_of_its_own() -> None:
     assert large.count == 100_000_000
     assert large.label not in {measurement.label for measurement in measurements(ROWS)}
     assert {goal.ours for goal in _large_job_goals(large.label)} == {large.label}
+
+
+def test_the_section_for_the_docs_links_to_the_results_from_there() -> None:
+    section = _page_section(Results("2026-01-31", _machine(), {}), [])
+    assert "](../benchmarks/results/2026-01-31-spark.md)" in section
+    assert not any(line.endswith("-") for line in section.splitlines())
