@@ -62,8 +62,9 @@ cdef enum:
     # more than it uses. Their sizes are powers of two from the first to the largest; only these are kept when freed.
     SMALL_STORAGE = 4096
     FIRST_BLOCK = 512
-    LARGEST_BLOCK = 262144
     BLOCK_SIZES = 10
+    # 256 KiB: each block of a batch costs a view, a call of the checksum and an entry of writev.
+    LARGEST_BLOCK = FIRST_BLOCK << (BLOCK_SIZES - 1)
     KEPT_BYTES = 8 * 1024 * 1024
     # The tail of a block is filled with the head of the record that does not fit, unless it is too long to move.
     LONG_RECORD = 16384

@@ -14,6 +14,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -67,6 +68,18 @@ Growth: the most that a worker held in the last tenth of the time, over what the
 each had ended a task before. The rows were counted by the broker's offsets and summed up by our own source."""
 
 
+@dataclass(frozen=True)
+class _Suite:
+    """What is measured in one run, and how it is judged and kept."""
+
+    name: str
+    measurements: list[Measurement]
+    rounds: int
+    uncounted: int
+    goals: Callable[[Sequence[Measurement]], tuple[Goal, ...]]
+    footnote: str
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the command line's choice; 1 when a measurement failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks spark", description=__doc__)
@@ -81,27 +94,35 @@ def main(arguments: Sequence[str]) -> int:
     if given.readme and (not is_whole or given.out):
         parser.error("--readme is for the whole, whose results are in benchmarks/results")
     rows = QUICK_ROWS if given.quick else ROWS
-    millions = QUICK_MILLIONS if given.quick else LARGE_MILLIONS
-    wanted = select(large_job(millions) if given.large_job else measurements(rows), given.only)
+    suite = _large_job(QUICK_MILLIONS if given.quick else LARGE_MILLIONS) if given.large_job else _sources(rows)
+    wanted = select(suite.measurements, given.only)
     if not wanted:
         parser.error(f"no measurement is called {given.only!r}")
-    rounds = given.rounds or (1 if given.quick or given.large_job else ROUNDS)
+    rounds = given.rounds or (1 if given.quick else suite.rounds)
     try:
-        results = asyncio.run(_run(wanted, rows, rounds, uncounted=0 if given.large_job else 1))
+        results = asyncio.run(_run(wanted, rows, rounds, suite.uncounted))
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-    found = answers(results, _large_job_goals(wanted[0].label) if given.large_job else _goals(wanted))
-    footnote = LARGE_FOOTNOTE if given.large_job else FOOTNOTE
-    print(table(results, footnote), goals_text(found), sep="\n\n")
+    found = answers(results, suite.goals(wanted))
+    print(table(results, suite.footnote), goals_text(found), sep="\n\n")
     if is_whole or given.out:
-        _keep(results, found, footnote, given.out)
+        _keep(suite, results, found, given.out)
     if given.readme:
         root = Path(__file__).parents[2]
         put_into_page(root / "docs" / "benchmarks.md", _page_section(results, found), "spark benchmarks")
     for label, failures in results.failures.items():
         print(f"\nFAILED {label}\n" + "\n".join(failures), file=sys.stderr)
     return 1 if results.failures else 0
+
+
+def _sources(rows: int) -> _Suite:
+    return _Suite("spark", measurements(rows), ROUNDS, uncounted=1, goals=_goals, footnote=FOOTNOTE)
+
+
+def _large_job(millions: int) -> _Suite:
+    goals, footnote = _large_job_goals, LARGE_FOOTNOTE
+    return _Suite("spark-large-job", large_job(millions), rounds=1, uncounted=0, goals=goals, footnote=footnote)
 
 
 async def _run(wanted: Sequence[Measurement], rows: int, rounds: int, uncounted: int) -> Results:
@@ -215,7 +236,8 @@ def _goals(wanted: Sequence[Measurement]) -> tuple[Goal, ...]:
     return tuple(found)
 
 
-def _large_job_goals(label: str) -> tuple[Goal, ...]:
+def _large_job_goals(wanted: Sequence[Measurement]) -> tuple[Goal, ...]:
+    label = wanted[0].label
     return (
         Goal("large job: growth of the largest Python worker, writing", "write_growth", label, (), "at most", 1.2),
         Goal("large job: growth of the largest Python worker, reading", "read_growth", label, (), "at most", 1.2),
@@ -229,11 +251,11 @@ def _machine() -> dict[str, Any]:
     return machine.describe() | {"pyspark": pyspark.__version__, "spark-sql-kafka": CONNECTOR_VERSION}
 
 
-def _keep(results: Results, found: Sequence[Answer], footnote: str, directory: Path | None) -> None:
+def _keep(suite: _Suite, results: Results, found: Sequence[Answer], directory: Path | None) -> None:
     directory = directory or Path(__file__).parents[1] / "results"
-    stem = f"{results.date}-spark"
+    stem = f"{results.date}-{suite.name}"
     results.write(directory / f"{stem}.json", [answer.to_dict() for answer in found])
-    (directory / f"{stem}.md").write_text(full_markdown(results, found, footnote))
+    (directory / f"{stem}.md").write_text(full_markdown(results, found, suite.footnote))
 
 
 def _page_section(results: Results, found: Sequence[Answer]) -> str:

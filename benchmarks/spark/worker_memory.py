@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from ..macro.processes import memory_of
 from ..measurement import MeasurementError
 
 __all__ = ["Progress", "Samples", "WorkerMemory", "growth"]
@@ -74,12 +75,12 @@ def growth(samples: Samples) -> float:
 
 def _of_workers() -> list[float]:
     """The MB of each worker of this process's Spark that runs now."""
-    page, found = os.sysconf("SC_PAGE_SIZE") / 1e6, []
+    found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if b"pyspark.daemon" in (process / "cmdline").read_bytes() and _is_ours(process):
-                found.append(int((process / "statm").read_text().split()[1]) * page)
-        except OSError:
+                found.append(memory_of(process.name, "VmRSS") / 1e6)
+        except (OSError, MeasurementError):
             continue  # it has ended
     return found
 
