@@ -282,19 +282,25 @@ async def _move_leaders(cluster: Cluster, topic: str) -> None:
 async def test_batches_of_a_new_leader_do_not_make_brokers_forget_those_of_the_old_one(later: int) -> None:
     """The old leader wrote five batches whose answers are lost; meanwhile metadata tells of a new leader."""
     async with DevBroker(nodes=2) as broker:
-        broker.create_topic("t", partitions=1)
-        broker.controls.set_leader("t", 0, 1)
-        options: dict[str, Any] = {"linger_ms": 0, "batch_size": 1, "metadata_max_age_ms": 100, "retry_backoff_ms": 20}
+        for topic, leader in (("t", 1), ("other", 2)):
+            broker.create_topic(topic, partitions=1)
+            broker.controls.set_leader(topic, 0, leader)
+        options: dict[str, Any] = {"linger_ms": 0, "batch_size": 1, "retry_backoff_ms": 20}
         async with (
             FaultProxy(broker.bootstrap_servers) as net,
             KafkaProducer(net.bootstrap_servers, delivery_timeout_ms=60_000, **options) as producer,
         ):
             await producer.send("t", b"first")
+            await producer.send("other", b"first")
             net.hold(ApiKey.PRODUCE, node_id=1)
             old = [producer.send_nowait("t", b"old %d" % number) for number in range(5)]
             await net.until(lambda: len(broker.records("t")) == 6)
             broker.controls.set_leader("t", 0, 2)
-            await asyncio.sleep(0.3)  # metadata are told anew
+            mark = net.mark()
+            net.fail_produce(errors.NotLeaderOrFollowerError, node_id=2)
+            await producer.send("other", b"refused once, so all metadata are asked for")
+            await net.until(lambda: net.request_count(ApiKey.METADATA, 2, since=mark) == 1)
+            await producer.send("other", b"answered behind the metadata")
             new = [producer.send_nowait("t", b"new %d" % number) for number in range(later)]
             await asyncio.sleep(0.1)
             net.cut(1)
