@@ -20,8 +20,8 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from aiokafkapy.record.builder cimport (
-    RecordBatchBuilder, Stencil, cut_stencil, hash_bytes, size_body, size_field, varint_size, write_body, write_field,
-    write_stenciled, zigzag_of,
+    BYTES_AHEAD, LINE, RecordBatchBuilder, Stencil, cut_stencil, hash_bytes, prefetch, size_body, size_field,
+    varint_size, write_body, write_field, write_stenciled, zigzag_of,
 )
 
 from array import array
@@ -33,16 +33,6 @@ __all__ = ["PLANNED_ROWS", "SLICE_BYTES", "ArrowRows", "order_of"]
 
 cdef extern from "Python.h":
     Py_buffer *PyMemoryView_GET_BUFFER(object view)
-
-cdef extern from *:
-    """
-    #if defined(__GNUC__)
-    #define AIOKAFKAPY_PREFETCH(address) __builtin_prefetch(address)
-    #else
-    #define AIOKAFKAPY_PREFETCH(address) ((void)0)
-    #endif
-    """
-    void prefetch "AIOKAFKAPY_PREFETCH"(const void *address) nogil
 
 cdef enum:
     NULLS, SMALL, LARGE, FIXED, VIEWS  # Layout
@@ -510,9 +500,9 @@ cdef class ArrowRows:
                 if position + ROWS_AHEAD < self.planned:
                     ahead = address_of(&self._value, self.start + self._order[position + ROWS_AHEAD])
                     # Inline: a compiler drops a function that only prefetches, as having no effect.
-                    prefetch(ahead)
-                    prefetch(ahead + 64)
-                    prefetch(ahead + 128)
+                    prefetch(ahead, 0)
+                    prefetch(ahead + LINE, 0)
+                    prefetch(ahead + 2 * LINE, 0)
             else:
                 row = self.start + position
             if (
@@ -597,6 +587,8 @@ cdef class ArrowRows:
             last_of_turn = min(last - 1, end - stencil.record_size)
             turn = min(stop, position + (stencil.stop - count)) if is_in_pieces else 0
             while True:
+                prefetch(value.data + BYTES_AHEAD, 0)
+                prefetch(value.data + BYTES_AHEAD + LINE, 0)
                 out = write_stenciled(&stencil, out, count, value.data)
                 count += 1
                 position += 1

@@ -263,6 +263,7 @@ cdef class RecordBatchBuilder:
         cdef Py_ssize_t count = self.count
         cdef Py_ssize_t value_size, turn
         cdef PyObject *value
+        cdef const unsigned char *ahead
         cdef Stencil stencil
         cdef uint64_t timestamp_delta = zigzag_of(<int64_t>(<uint64_t>timestamp_ms - <uint64_t>self.base_timestamp))
         cdef unsigned char *first = self._next
@@ -288,6 +289,10 @@ cdef class RecordBatchBuilder:
             last = end - stencil.record_size
             turn = min(stop, position + (stencil.stop - count))
             while True:
+                if position + VALUES_AHEAD < turn:
+                    ahead = <const unsigned char *>PyList_GET_ITEM(items, position + VALUES_AHEAD)
+                    prefetch(ahead, 0)
+                    prefetch(ahead + LINE, 0)
                 out = write_stenciled(&stencil, out, count, bytes_of(value))
                 count += 1
                 position += 1
