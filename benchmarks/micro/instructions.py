@@ -97,6 +97,7 @@ def workloads() -> list[Workload]:
         Workload("lone await", producer_sink.lone_await, 400),
         Workload("1,000 tasks", producer_sink.workers, 4_000, producer_sink.TASKS),
         Workload("pipelined enqueue", producer_sink.pipelined, 10_000),
+        Workload("pipelined enqueue, awaited", producer_sink.pipelined_awaited, 10_000),
         Workload("send_nowait", producer_sink.send_nowait, 20_000),
         Workload("send_many", producer_sink.send_many, 100_000),
         Workload("lone await, TLS", producer_sink.lone_await, 400, is_over_tls=True),

@@ -29,6 +29,7 @@ __all__ = [
     "lone_await",
     "of_seven",
     "pipelined",
+    "pipelined_awaited",
     "send_arrow",
     "send_many",
     "send_nowait",
@@ -68,6 +69,14 @@ async def pipelined(producer: KafkaProducer, value: bytes, count: int) -> object
     kept = [await producer.enqueue(TOPIC, value) for _ in range(count)]
     await producer.flush()
     return kept
+
+
+async def pipelined_awaited(producer: KafkaProducer, value: bytes, count: int) -> None:
+    """``await enqueue()``, and each delivery awaited when all have their outcome."""
+    kept = [await producer.enqueue(TOPIC, value) for _ in range(count)]
+    await producer.flush()
+    for delivery in kept:
+        await delivery
 
 
 async def send_nowait(producer: KafkaProducer, value: bytes, count: int) -> None:

@@ -3,6 +3,7 @@
 cimport cython
 
 from aiokafkapy.producer.deliveries.produce_request_result cimport ProduceRequestResult, call_soon
+from aiokafkapy.producer.deliveries.returned cimport returned
 from aiokafkapy.producer.deliveries.waiting cimport waiting
 
 cdef int PENDING, SUCCEEDED, FAILED, MOVED
@@ -18,6 +19,7 @@ cdef class Delivery:
     cdef int value_size
 
     cpdef bint done(self) except -1
+    cdef _metadata(self)
     cdef _follow(self)
 
 

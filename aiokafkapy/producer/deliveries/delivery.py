@@ -33,6 +33,7 @@ else:
 from ...common import TopicPartition
 from ..records import RecordMetadata
 from .produce_request_result import ProduceRequestResult, call_soon
+from .returned import returned
 from .status import FAILED, MOVED, PENDING, SUCCEEDED
 from .waiting import waiting
 
@@ -61,10 +62,9 @@ class Delivery:
     value_size: int
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
-        if self._result.status != SUCCEEDED and not self.done():
-            self._result.check_loop(waiting().running_loop())
-            yield from waiter_for(self)
-        return self.result()
+        if self._result.status == SUCCEEDED:
+            return returned(self._metadata())
+        return self._awaited()
 
     def done(self) -> bool:
         """True once the record is delivered or has failed."""
@@ -79,7 +79,7 @@ class Delivery:
                 raise waiting().no_outcome_error()
             if self._result.status == FAILED:
                 raise self._result.error(self._index)
-        return self._result.metadata(self._index, self._timestamp_ms, self._key_size, self.value_size)
+        return self._metadata()
 
     def exception(self) -> BaseException | None:
         """The record's error, None when it was delivered; raises ``asyncio.InvalidStateError`` without an outcome."""
@@ -130,6 +130,15 @@ class Delivery:
         return f"<Delivery {self._result.topic_partition} {state}>"
 
     # internals
+
+    def _awaited(self) -> Generator[Any, None, RecordMetadata]:
+        if not self.done():
+            self._result.check_loop(waiting().running_loop())
+            yield from waiter_for(self)
+        return self.result()
+
+    def _metadata(self) -> RecordMetadata:
+        return self._result.metadata(self._index, self._timestamp_ms, self._key_size, self.value_size)
 
     def _follow(self) -> None:
         # Shortens the path for good: a batch that is halved again and again does not make look-ups longer.

@@ -22,6 +22,7 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 
 from aiokafkapy.producer.deliveries.delivery cimport Delivery
+from aiokafkapy.producer.deliveries.returned cimport set_send
 from aiokafkapy.producer.intake.record_intake cimport IntakeHolder, RecordIntake
 
 from aiokafkapy.producer.intake.record_deadlines import open_deadlines
@@ -53,14 +54,12 @@ cdef extern from *:
     #define AIOKAFKAPY_FLAGS(function) (AIOKAFKAPY_METHOD(function)->ml_flags)
     #define AIOKAFKAPY_ENTRY(function) ((void *)AIOKAFKAPY_METHOD(function)->ml_meth)
     #define AIOKAFKAPY_SET_ENTRY(function, entry) (AIOKAFKAPY_METHOD(function)->ml_meth = (PyCFunction)(entry))
-    #define AIOKAFKAPY_SET_SEND(type, send) (((PyTypeObject *)(type))->tp_as_async->am_send = (sendfunc)(send))
     #define AIOKAFKAPY_DEALLOC(type) (((PyTypeObject *)(type))->tp_dealloc)
     #define AIOKAFKAPY_SET_DEALLOC(type, function) (AIOKAFKAPY_DEALLOC(type) = (destructor)(function))
     """
     int flags_of "AIOKAFKAPY_FLAGS"(object function)
     void *entry_of "AIOKAFKAPY_ENTRY"(object function)
     void set_entry "AIOKAFKAPY_SET_ENTRY"(object function, void *entry)
-    void set_send "AIOKAFKAPY_SET_SEND"(object type, void *send)
     Destructor dealloc_of "AIOKAFKAPY_DEALLOC"(object type)
     void set_dealloc "AIOKAFKAPY_SET_DEALLOC"(object type, void *function)
 

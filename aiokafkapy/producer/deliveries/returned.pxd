@@ -1,0 +1,10 @@
+# C interface of returned.pyx, for the other compiled modules.
+
+cdef extern from *:
+    """
+    #define AIOKAFKAPY_SET_SEND(type, send) (((PyTypeObject *)(type))->tp_as_async->am_send = (sendfunc)(send))
+    """
+    # Cython has no name for this slot: it is set when the module of a type with ``__await__`` is made.
+    void set_send "AIOKAFKAPY_SET_SEND"(object type, void *send)
+
+cpdef object returned(object value)
