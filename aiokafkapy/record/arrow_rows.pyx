@@ -21,7 +21,7 @@ from libc.string cimport memset
 
 from aiokafkapy.record.builder cimport (
     BYTES_AHEAD, LINE, RecordBatchBuilder, Stencil, cut_stencil, hash_bytes, prefetch, size_body, size_field,
-    varint_size, write_body, write_field, write_stenciled, zigzag_of,
+    varint_size, write_body, write_field, write_in_run, zigzag_of,
 )
 
 from array import array
@@ -589,7 +589,7 @@ cdef class ArrowRows:
             while True:
                 prefetch(value.data + BYTES_AHEAD, 0)
                 prefetch(value.data + BYTES_AHEAD + LINE, 0)
-                out = write_stenciled(&stencil, out, count, value.data)
+                out = write_in_run(&stencil, out, count, value.data)
                 count += 1
                 position += 1
                 if position >= turn or out > last_of_turn:

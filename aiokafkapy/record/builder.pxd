@@ -21,9 +21,8 @@ cdef extern from *:
 
 cdef enum:
     LINE = 64  # bytes that a CPU reads at once
-    # A batch is longer than what the fastest caches hold: the CPU asks for the bytes to be read and written soon.
+    # A batch is longer than what the fastest caches hold: the bytes to be read and written soon are asked for.
     BYTES_AHEAD = 2048
-    VALUES_AHEAD = 16
 
 
 cdef class RecordBlock:
@@ -258,7 +257,15 @@ cdef inline unsigned char *write_stenciled(
     if stencil.value_size > 0:
         memcpy(out, value, stencil.value_size)
         out += stencil.value_size
-    prefetch(out + BYTES_AHEAD, 1)
-    prefetch(out + BYTES_AHEAD + LINE, 1)
     out[0] = 0  # no headers
     return out + 1
+
+
+cdef inline unsigned char *write_in_run(
+    const Stencil *stencil, unsigned char *out, Py_ssize_t count, const unsigned char *value
+) noexcept nogil:
+    """As ``write_stenciled``, where many records follow."""
+    out = write_stenciled(stencil, out, count, value)
+    prefetch(out + BYTES_AHEAD, 1)
+    prefetch(out + BYTES_AHEAD + LINE, 1)
+    return out

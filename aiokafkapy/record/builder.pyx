@@ -68,6 +68,8 @@ cdef enum:
     KEPT_BYTES = 8 * 1024 * 1024
     # The tail of a block is filled with the head of the record that does not fit, unless it is too long to move.
     LONG_RECORD = 16384
+    # Values of a run may be anywhere in memory: prefetch so many ahead.
+    VALUES_AHEAD = 16
     # Records up to this size are copied behind their header, since the transport would copy them anyway.
     JOINED = 2048
 
@@ -293,7 +295,7 @@ cdef class RecordBatchBuilder:
                     ahead = <const unsigned char *>PyList_GET_ITEM(items, position + VALUES_AHEAD)
                     prefetch(ahead, 0)
                     prefetch(ahead + LINE, 0)
-                out = write_stenciled(&stencil, out, count, bytes_of(value))
+                out = write_in_run(&stencil, out, count, bytes_of(value))
                 count += 1
                 position += 1
                 if position >= turn or out > last:

@@ -16,7 +16,7 @@ from typing import Any
 
 import uvloop
 
-from aiokafkapy import KafkaProducer
+from aiokafkapy import Delivery, KafkaProducer
 
 from .null_broker import NullBroker, null_network
 
@@ -64,7 +64,7 @@ async def workers(producer: KafkaProducer, value: bytes, count: int) -> None:
     await asyncio.gather(*[lone_await(producer, value, count // TASKS) for _ in range(TASKS)])
 
 
-async def pipelined(producer: KafkaProducer, value: bytes, count: int) -> object:
+async def pipelined(producer: KafkaProducer, value: bytes, count: int) -> list[Delivery]:
     """``await enqueue()``, every delivery kept until the end."""
     kept = [await producer.enqueue(TOPIC, value) for _ in range(count)]
     await producer.flush()
@@ -73,9 +73,7 @@ async def pipelined(producer: KafkaProducer, value: bytes, count: int) -> object
 
 async def pipelined_awaited(producer: KafkaProducer, value: bytes, count: int) -> None:
     """``await enqueue()``, and each delivery awaited when all have their outcome."""
-    kept = [await producer.enqueue(TOPIC, value) for _ in range(count)]
-    await producer.flush()
-    for delivery in kept:
+    for delivery in await pipelined(producer, value, count):
         await delivery
 
 

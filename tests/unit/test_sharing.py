@@ -38,6 +38,7 @@ KEPT: Final = {
         "tasks_add_done_callback",
         "tasks_names",
     },
+    "producer/deliveries/record_metadata.pyx": {"METADATA"},
     "producer/deliveries/waiting.pxd": {"_installed"},
     "producer/accumulator/producer_batch.pxd": {"_changes"},
     "security/tls_transport.pxd": {"_SHAKING_HANDS", "_OPEN", "_CLOSED"},

@@ -7,4 +7,10 @@ cdef extern from *:
     # Cython has no name for this slot: it is set when the module of a type with ``__await__`` is made.
     void set_send "AIOKAFKAPY_SET_SEND"(object type, void *send)
 
+cdef enum Sent:
+    # The interpreter's PySendResult
+    FAILED = -1
+    RETURNED = 0
+    YIELDED = 1
+
 cpdef object returned(object value)

@@ -12,9 +12,6 @@ cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 
-cdef enum:
-    RETURNED = 0  # the interpreter's PySendResult
-
 
 @cython.freelist(64)
 @cython.no_gc

@@ -22,7 +22,7 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 
 from aiokafkapy.producer.deliveries.delivery cimport Delivery
-from aiokafkapy.producer.deliveries.returned cimport set_send
+from aiokafkapy.producer.deliveries.returned cimport FAILED, RETURNED, YIELDED, Sent, set_send
 from aiokafkapy.producer.intake.record_intake cimport IntakeHolder, RecordIntake
 
 from aiokafkapy.producer.intake.record_deadlines import open_deadlines
@@ -33,12 +33,6 @@ cdef enum:
     METH_FASTCALL_WITH_KEYWORDS = 0x0082
     BY_POSITION = 3  # the producer, the topic, the value
     ALL_BY_POSITION = 9
-
-cdef enum Sent:
-    # The interpreter's PySendResult
-    FAILED = -1
-    RETURNED = 0
-    YIELDED = 1
 
 cdef enum Stage:
     NEW
