@@ -9,6 +9,7 @@ The whole core is linked into one file, ``_core``, with the names of its modules
 them. A file for each module costs a lone await on a real broker a tenth of its CPU: the code and data of forty files
 are spread over pages of their own, which a processor has to look up anew after each wait. For the same reason the
 functions that a lone record runs, ``hot_functions.txt``, lie beside one another in it, and cost another tenth less.
+What only an error runs lies elsewhere.
 
 Rule: all or nothing, for the modules cimport one another. When one does not compile, no core is left, nor an older one
 beside the sources of an editable install. ``AIOKAFKAPY_NO_EXTENSIONS=1`` leaves the core uncompiled on purpose.
@@ -37,8 +38,8 @@ PACKAGE = "aiokafkapy"
 CORE = f"{PACKAGE}._core"
 HOT = ROOT / PACKAGE / "hot_functions.txt"
 """The C functions that a lone record runs: ``python -m benchmarks instructions --hot`` writes them."""
-ATTRIBUTE = "__attribute__((hot)) "
-DECLARED = re.compile(r"^static [^;{}()]*?\b(__pyx_\w+)\(", re.MULTILINE)
+HOT_ATTRIBUTE, COLD_ATTRIBUTE = "__attribute__((hot)) ", "__attribute__((cold)) "
+DECLARED = re.compile(r"^static [^;{}()]*?\b(?:(__pyx_\w+)|(__Pyx_AddTraceback|__Pyx_Raise\w*))\(", re.MULTILINE)
 MAPPED = {"aiokafkapy/spark/_register/__init__.py": "pyspark_aiokafkapy/__init__.py"}
 """Modules that are installed at the top level too: source → place beside the package."""
 
@@ -128,18 +129,24 @@ class BuildCore(build_ext):
             return made
         flags = []
         if self.compiler.compiler_type == "unix":
-            self._mark_hot(Path(source))
-            # Some Pythons are built with less, and all with -g, which makes the files five times as large.
-            flags = ["-O3", "-g0"]
+            self._mark(Path(source))
+            # Outside loops over bytes the time goes into fetching code, so that less of it is faster. Some Pythons are
+            # built with less, and all with -g, which makes the files five times as large.
+            module = Path(source).resolve().relative_to(BUILD).with_suffix(".pyx").as_posix()
+            flags = ["-O3" if OWN_DIRECTIVES.get(module) is BYTE_KERNEL else "-O2", "-g0"]
         return self.compiler.compile([source], output_dir=self.build_temp, extra_postargs=flags)
 
     @staticmethod
-    def _mark_hot(source: Path) -> None:
-        """Give the functions of ``HOT`` the attribute by which GCC and Clang put them into a section of their own."""
-        hot = set(HOT.read_text().split())
+    def _mark(source: Path) -> None:
+        """Give the functions of ``HOT``, and those that raise, attributes by which GCC and Clang put the code of the
+        former together, and that which leads to the latter elsewhere.
+        """
         text = source.read_text()
-        bare = text.replace(ATTRIBUTE, "")  # of an earlier list
-        marked = DECLARED.sub(lambda found: ATTRIBUTE * (found[1] in hot) + found[0], bare)
+        bare = text.replace(HOT_ATTRIBUTE, "").replace(COLD_ATTRIBUTE, "")  # of an earlier list
+        attributes = dict.fromkeys(HOT.read_text().split(), HOT_ATTRIBUTE)
+        marked = DECLARED.sub(
+            lambda found: (COLD_ATTRIBUTE if found[2] else attributes.get(found[1], "")) + found[0], bare
+        )
         if marked != text:
             source.write_text(marked)
 
