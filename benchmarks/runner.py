@@ -77,9 +77,11 @@ class Runner:
         await cluster.discard(topic)
         for number in range(self._rounds + self._uncounted):
             is_counted = number >= self._uncounted
+            words = f"round {number - self._uncounted + 1}" if is_counted else "warm-up"
+            if not self._console.is_terminal:  # no bar moves there, so say now and then that the run goes on
+                self._console.print(f"{time.strftime('%H:%M')} {words}, {len(phase)} measurements")
             for measurement in phase[::-1] if number % 2 else phase:
                 row = self.results.rows[measurement.label]
-                words = f"round {number - self._uncounted + 1}" if is_counted else "warm-up"
                 self._progress.update(self._task, description=f"{words} · {measurement.label}")
                 if not is_counted:
                     measurement = replace(measurement, count=max(1, measurement.count // UNCOUNTED_PART))
