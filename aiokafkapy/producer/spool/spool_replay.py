@@ -205,7 +205,9 @@ class SpoolReplay:
         metadata = self._runtime.metadata
         is_gone = isinstance(error, InvalidTopicError | TopicAuthorizationFailedError)
         if isinstance(error, MetadataTimeoutError):
-            is_gone = metadata.last_failure is None and not metadata.cluster.is_bootstrap
+            # That there is no such topic, a broker has to have said: its answer may merely be late.
+            is_answered = metadata.last_failure is None and not metadata.cluster.is_bootstrap
+            is_gone = is_answered and metadata.topic_error(topic) is not None
         if not is_gone:
             self._retry_later(len(self._pending), error)
             return False

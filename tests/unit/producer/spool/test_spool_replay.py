@@ -22,11 +22,13 @@ from aiokafkapy.errors import (
     ProducerClosedError,
     TopicAuthorizationFailedError,
     UnknownServerError,
+    UnknownTopicOrPartitionError,
 )
 from aiokafkapy.producer.accumulator.incomplete_batches import Flush
 from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.options.topic_options import TopicOptions
+from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.producer.spool import spool_replay
 from aiokafkapy.producer.spool.format import Mark
 from aiokafkapy.producer.spool.spool_replay import LARGER, SpoolReplay
@@ -302,6 +304,13 @@ async def test_a_batch_without_the_right_to_write_is_refused_as_a_whole(new: Cal
     assert runtime.spool.refused == 3
 
 
+@pytest.fixture
+def no_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers answer that there is no such topic, whatever is asked."""
+    monkeypatch.setattr(ProducerMetadata, "topic_error", lambda self, topic: UnknownTopicOrPartitionError(topic))
+
+
+@pytest.mark.usefixtures("no_topic")
 @pytest.mark.parametrize("error", [MetadataTimeoutError("nothing"), InvalidTopicError("no name")])
 async def test_a_topic_that_stays_unknown_makes_way(new: Callable[..., Runtime], error: KafkaError) -> None:
     runtime = new()
@@ -314,6 +323,7 @@ async def test_a_topic_that_stays_unknown_makes_way(new: Callable[..., Runtime],
     assert runtime.spool.refused == 2
 
 
+@pytest.mark.usefixtures("no_topic")
 async def test_a_topic_that_is_gone_is_waited_for_once(
     new: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,6 +350,7 @@ async def test_a_topic_that_is_gone_is_waited_for_once(
     assert asked == ["gone", "gone"], "it may be there by now"
 
 
+@pytest.mark.usefixtures("no_topic")
 async def test_a_topic_that_comes_back_is_sent_to(new: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool_replay, "READ_RECORDS", 2)
     runtime = new()
@@ -383,6 +394,20 @@ async def test_a_topic_is_not_given_up_while_no_broker_answers(new: Callable[...
     runtime = new()
     await runtime.begin()
     runtime.metadata.last_failure = KafkaError("nobody")
+    runtime.learn(u=1)
+    await runtime.spool_values(b"1")
+    draining = asyncio.create_task(runtime.drain())
+    await runtime.tried_in_vain()
+    assert (runtime.sent, runtime.spool.refused) == ([], 0)
+    runtime.learn(t=1)
+    await draining
+    assert runtime.sent == [[b"1"]]
+
+
+async def test_a_topic_is_not_given_up_because_the_answer_is_late(new: Callable[..., Runtime]) -> None:
+    """A slow broker has not said that there is no such topic."""
+    runtime = new()
+    await runtime.begin()
     runtime.learn(u=1)
     await runtime.spool_values(b"1")
     draining = asyncio.create_task(runtime.drain())
