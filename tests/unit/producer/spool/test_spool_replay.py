@@ -390,24 +390,13 @@ async def test_a_topic_is_sent_to_as_soon_as_the_right_is_granted(
     assert (runtime.all_sent, runtime.spool.refused) == ([b"after"], 1)
 
 
-async def test_a_topic_is_not_given_up_while_no_broker_answers(new: Callable[..., Runtime]) -> None:
+@pytest.mark.parametrize("failure", [KafkaError("nobody"), None], ids=["out of reach", "late"])
+async def test_a_topic_is_not_given_up_while_no_broker_answers(
+    new: Callable[..., Runtime], failure: KafkaError | None
+) -> None:
     runtime = new()
     await runtime.begin()
-    runtime.metadata.last_failure = KafkaError("nobody")
-    runtime.learn(u=1)
-    await runtime.spool_values(b"1")
-    draining = asyncio.create_task(runtime.drain())
-    await runtime.tried_in_vain()
-    assert (runtime.sent, runtime.spool.refused) == ([], 0)
-    runtime.learn(t=1)
-    await draining
-    assert runtime.sent == [[b"1"]]
-
-
-async def test_a_topic_is_not_given_up_because_the_answer_is_late(new: Callable[..., Runtime]) -> None:
-    """A slow broker has not said that there is no such topic."""
-    runtime = new()
-    await runtime.begin()
+    runtime.metadata.last_failure = failure
     runtime.learn(u=1)
     await runtime.spool_values(b"1")
     draining = asyncio.create_task(runtime.drain())
