@@ -182,7 +182,14 @@ async def _main() -> None:
     client, bootstrap_servers, topic, options, *freeze = sys.argv[1:]
     counter = Counter(CLIENTS[client](bootstrap_servers, topic, json.loads(options)))
     config = uvicorn.Config(
-        counter, loop="uvloop", http="httptools", lifespan="on", access_log=False, log_level="warning"
+        counter,
+        loop="uvloop",
+        http="httptools",
+        lifespan="on",
+        access_log=False,
+        log_level="warning",
+        # After uvicorn's five idle seconds it would close a connection on which the load just sends a request.
+        timeout_keep_alive=3600,
     )
     server = uvicorn.Server(config)
     with socket.create_server((LOOPBACK, 0), backlog=BACKLOG) as listener:
