@@ -33,7 +33,7 @@ from ..observability import get_logger
 from . import forks
 from .arguments import partition_of, topic_name
 from .closings import tell_before_closed
-from .deliveries.delivery import Delivery, waiter_unless_done
+from .deliveries.delivery import Delivery
 from .intake.cancelled_calls import take_back, tell_deliveries
 from .intake.new_intake import new_intake, new_interceptors
 from .intake.pending_record import GivenRecord
@@ -230,21 +230,14 @@ class KafkaProducer(RecordSender[K, V]):
         """
         accepted: Any  # a cast is a call
         accepted = self._accept(topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms, overflow)
-        waiter = waiter_unless_done(accepted)
+        value = key = headers = None  # their bytes are in the batch: while this waits, they are not held twice
         try:
-            if waiter is None and type(accepted) is not Delivery:
+            if type(accepted) is not Delivery:
                 accepted = await admitted(accepted)
-                waiter = waiter_unless_done(accepted)
-            if waiter is not None:
-                value = key = headers = None  # their bytes are in the batch: while this waits, they are not held twice
-                await waiter  # as awaiting the delivery would, with one awaitable less
+            return await accepted  # type: ignore[no-any-return]
         except asyncio.CancelledError as cancelled:
             self._call_cancelled((accepted,), (accepted,), cancelled)
             raise
-        finally:
-            waiter = None  # it refers to the loop, and this frame lives as long as a traceback does
-        metadata: RecordMetadata = accepted.result()
-        return metadata
 
     def send_from_thread(
         self,

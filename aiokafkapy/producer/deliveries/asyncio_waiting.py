@@ -21,15 +21,18 @@ class AsyncioWaiting(Waiting):
 
     def running_loop(self) -> AbstractEventLoop:
         """The loop that runs in this thread. Raises RuntimeError when none does."""
-        return _loop_here()
+        loop = running_loop()
+        if loop is None:
+            raise RuntimeError("no running event loop")
+        return loop
 
     def loop_here(self) -> AbstractEventLoop | None:
         """As ``running_loop``; None when none runs."""
         return running_loop()
 
-    def new_waiter(self) -> Waiter:
+    def new_waiter(self, loop: AbstractEventLoop) -> Waiter:
         """For the running task, to be awaited once."""
-        return new_waiter(_loop_here())
+        return new_waiter(loop)
 
     def wake(self, waiter: Waiter) -> None:  # type: ignore[override]  # its own waiters only
         """Let the waiter's task go on, on its loop."""
@@ -42,13 +45,6 @@ class AsyncioWaiting(Waiting):
     def no_outcome_error(self) -> Exception:
         """The error that a future of asyncio's raises."""
         return InvalidStateError("the record is still on its way: await it")
-
-
-def _loop_here() -> AbstractEventLoop:
-    loop = running_loop()
-    if loop is None:
-        raise RuntimeError("no running event loop")
-    return loop
 
 
 install(AsyncioWaiting())

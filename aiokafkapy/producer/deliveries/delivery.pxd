@@ -2,9 +2,9 @@
 
 cimport cython
 
-from aiokafkapy.producer.deliveries.produce_request_result cimport ProduceRequestResult, call_soon
-from aiokafkapy.producer.deliveries.returned cimport returned
-from aiokafkapy.producer.deliveries.waiting cimport waiting
+from aiokafkapy.producer.deliveries.produce_request_result cimport ProduceRequestResult, call_soon, id
+from aiokafkapy.producer.deliveries.returned cimport outcome_after, returned
+from aiokafkapy.producer.deliveries.waiting cimport Waiting, waiting
 
 cdef int PENDING, SUCCEEDED, FAILED, MOVED
 
@@ -19,6 +19,7 @@ cdef class Delivery:
     cdef int value_size
 
     cpdef bint done(self) except -1
+    cpdef object result(self)
     cdef _metadata(self)
     cdef _follow(self)
 
@@ -27,7 +28,6 @@ cdef class Delivery:
 cpdef Delivery new_delivery(
     ProduceRequestResult result, long long index, long long timestamp_ms, Py_ssize_t key_size, Py_ssize_t value_size
 )
+@cython.locals(delivery=Delivery, port=Waiting, result=ProduceRequestResult)
 cpdef object waiter_for(Delivery delivery)
-@cython.locals(delivery=Delivery)
-cpdef object waiter_unless_done(object accepted)
 cpdef tuple place_of(Delivery delivery)

@@ -33,11 +33,11 @@ else:
 from ...common import TopicPartition
 from ..records import RecordMetadata
 from .produce_request_result import ProduceRequestResult, call_soon
-from .returned import returned
+from .returned import outcome_after, returned
 from .status import FAILED, MOVED, PENDING, SUCCEEDED
 from .waiting import waiting
 
-__all__ = ["Delivery", "new_delivery", "place_of", "waiter_for", "waiter_unless_done"]
+__all__ = ["Delivery", "new_delivery", "place_of", "waiter_for"]
 
 
 # Here and not in the .pxd, for Cython takes these two from the source only.
@@ -62,9 +62,12 @@ class Delivery:
     value_size: int
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
-        if self._result.status == SUCCEEDED:
+        status = self._result.status
+        if status == SUCCEEDED:
             return returned(self._metadata())
-        return self._awaited()
+        if status != PENDING and self.done():
+            return self._settled()
+        return outcome_after(waiter_for(self), self)
 
     def done(self) -> bool:
         """True once the record is delivered or has failed."""
@@ -131,11 +134,9 @@ class Delivery:
 
     # internals
 
-    def _awaited(self) -> Generator[Any, None, RecordMetadata]:
-        if not self.done():
-            self._result.check_loop(waiting().running_loop())
-            yield from waiter_for(self)
+    def _settled(self) -> Generator[Any, None, RecordMetadata]:
         return self.result()
+        yield  # type: ignore[unreachable]  # makes it a generator
 
     def _metadata(self) -> RecordMetadata:
         return self._result.metadata(self._index, self._timestamp_ms, self._key_size, self.value_size)
@@ -160,17 +161,14 @@ def new_delivery(
 
 def waiter_for(delivery: Delivery) -> Awaiter:
     """An awaitable for the running task, until any delivery without an outcome has one."""
-    waiter = waiting().new_waiter()
-    delivery._result.add_waiter(delivery._index, waiter)
+    port = waiting()
+    loop = port.running_loop()
+    result = delivery._result
+    if result._loop_id != id(loop):
+        result.check_loop(loop)
+    waiter = port.new_waiter(loop)
+    result.add_waiter(delivery._index, waiter)
     return waiter
-
-
-def waiter_unless_done(accepted: object) -> Awaiter | None:
-    """As ``waiter_for``; None if there is an outcome, and for anything other than a delivery."""
-    if type(accepted) is not Delivery:
-        return None
-    delivery = accepted
-    return None if delivery.done() else waiter_for(delivery)
 
 
 def place_of(delivery: Delivery) -> tuple[ProduceRequestResult, int]:

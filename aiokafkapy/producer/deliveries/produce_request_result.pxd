@@ -9,6 +9,11 @@ cdef int PENDING, SUCCEEDED, FAILED, MOVED
 cdef long long INVALID_OFFSET
 
 
+cdef inline long long id(object value) noexcept:
+    """As Python's, without an object for the number."""
+    return <long long><void *>value
+
+
 cdef class Teller:
     cpdef bint may_tell_now(self, Py_ssize_t count, Py_ssize_t cost=*) except -1
     cpdef tell_later(self, object job, Py_ssize_t cost=*)

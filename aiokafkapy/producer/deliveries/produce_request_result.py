@@ -418,7 +418,8 @@ class SettlementCounter:
         """The waiter of the running task, woken by the last of the outcomes; at least one must be missing. It takes
         ``on_settled``.
         """
-        waiter = waiting().new_waiter()
+        port = waiting()
+        waiter = port.new_waiter(port.running_loop())
         self.on_settled = partial(_wake, waiter)
         return waiter
 

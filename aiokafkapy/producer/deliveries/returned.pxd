@@ -14,3 +14,9 @@ cdef enum Sent:
     YIELDED = 1
 
 cpdef object returned(object value)
+cpdef object outcome_after(object waiter, object outcome)
+
+ctypedef object (*OutcomeAfter)(object waiter, object outcome)
+
+# The waiter's, which knows an event loop; this module does not.
+cdef void set_outcome_after(OutcomeAfter function) noexcept

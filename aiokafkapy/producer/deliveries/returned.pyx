@@ -1,6 +1,6 @@
-"""The iterator of an awaited object whose value is there, compiled: the twin of ``returned.py``.
+"""Iterators of awaited objects, compiled: the twin of ``returned.py``.
 
-Rules:
+A waiter is an iterator itself, and reads the outcome: see ``waiter.pyx``. Rules of ``Returned``:
 
 - It ends with its first step, so it has no ``throw`` and no ``close``: nothing can be suspended in it. A second step
   returns None, as a generator's does.
@@ -39,6 +39,20 @@ cpdef object returned(object value):
     cdef Returned iterator = Returned.__new__(Returned)
     iterator._value = value
     return iterator
+
+
+cdef OutcomeAfter installed = NULL
+
+
+cpdef object outcome_after(object waiter, object outcome):
+    if installed == NULL:
+        raise RuntimeError("no running event loop")
+    return installed(waiter, outcome)
+
+
+cdef void set_outcome_after(OutcomeAfter function) noexcept:
+    global installed
+    installed = function
 
 
 # internals

@@ -5,10 +5,11 @@ A ``Waiter`` has the interface that asyncio's tasks need of an awaited future, a
 
 Rules:
 
-- It is for one task, awaited once.
+- It is for one task, awaited once. With an outcome to read it is the whole wait for that: the task
+  gets what ``outcome.result()`` returns, or raises, when it goes on, without an iterator around the waiter.
 - It is not tracked by the cyclic collector, and holds the task's call, which holds the task, which holds the waiter.
-  So it releases the call in any case: woken, or cancelled with its task. It is woken in the end, also when there is no
-  outcome.
+  So it releases the call, and the outcome, in any case: woken, or cancelled or closed with its task. It is woken in the
+  end, also when there is no outcome.
 - A task calls only ``result()`` of the future that wakes it. So one future that is done wakes them all: asyncio reads
   its own futures in a few instructions, and others in more than a thousand.
 - Tasks that are woken together are one callback of the loop, for a handle of its own costs each 1,500 instructions.
@@ -18,8 +19,9 @@ Rules:
   off in debug mode, which tells which callback was slow.
 - Each time, a task reads three attributes of the object that it awaits (whether it blocks, its loop, and
   ``add_done_callback``) and sets the first. It gets them without a look-up, by the names' identity, for asyncio's are
-  interned; all else goes the usual way. Cython looks for two arguments by name: the method that a task gets reads them
-  where the interpreter has them.
+  interned; all else goes the usual way. Both methods that it gets are the waiter itself, for a bound one would be an
+  object more: called without an argument it is ``get_loop``, which would ask the system for the process each time, and
+  with one ``add_done_callback``, whose arguments it reads where the interpreter has them (PEP 590).
 """
 
 cimport cython
@@ -30,21 +32,28 @@ from cpython.contextvars cimport PyContext_CopyCurrent, PyContext_Enter, PyConte
 from cpython.object cimport PyObject, PyObject_GenericGetAttr, PyObject_GenericSetAttr
 from cpython.ref cimport Py_INCREF
 
+from aiokafkapy.producer.deliveries.delivery cimport Delivery
+from aiokafkapy.producer.deliveries.returned cimport RETURNED, YIELDED, set_outcome_after, set_send
+
 cdef enum:
     PENDING
     WOKEN
     CANCELLED
 
-cdef extern from "Python.h":
-    ctypedef struct PyMethodDef:
-        const char *ml_name
-        void *ml_meth
-        int ml_flags
+cdef extern from *:
+    """
+    /* Cython has no names for these slots. */
+    static void aiokafkapy_set_vectorcall(PyObject *type, size_t offset) {
+        ((PyTypeObject *)type)->tp_vectorcall_offset = (Py_ssize_t)offset;
+        ((PyTypeObject *)type)->tp_call = PyVectorcall_Call;
+        ((PyTypeObject *)type)->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+    }
+    """
+    void set_vectorcall "aiokafkapy_set_vectorcall"(object type, size_t offset)
 
-    int METH_FASTCALL
-    int METH_KEYWORDS
+cdef extern from "Python.h":
     bint PyCFunction_Check(object value)
-    object PyCFunction_NewEx(PyMethodDef *definition, object to, PyObject *module)
+    Py_ssize_t PyVectorcall_NARGS(size_t count)
     object PyObject_VectorcallMethod(object name, PyObject **arguments, size_t count, object names)
 
 
@@ -66,11 +75,6 @@ cdef tuple CONTEXT = ("context",)
 cdef PyObject *tasks_names = NULL  # the same, in the one tuple that asyncio's tasks have
 cdef object add_done_callback = None  # the method, as it stands in the class
 
-cdef PyMethodDef tasks_add_done_callback
-tasks_add_done_callback.ml_name = b"add_done_callback"
-tasks_add_done_callback.ml_meth = <void *>_add_done_callback
-tasks_add_done_callback.ml_flags = METH_FASTCALL | METH_KEYWORDS
-
 
 @cython.freelist(4096)
 @cython.no_gc
@@ -78,20 +82,20 @@ tasks_add_done_callback.ml_flags = METH_FASTCALL | METH_KEYWORDS
 cdef class Waiter:
     """A future for one task, which only wakes it."""
 
+    cdef void *_call  # what makes it callable
     cdef public bint _asyncio_future_blocking
     cdef int _state
     cdef object _loop
     cdef object _wake_up
     cdef object _context
     cdef object _message
+    cdef object _outcome
 
     def __getattribute__(self, name):
         if name is BLOCKING:
             return self._asyncio_future_blocking
-        if name is GET_LOOP:
-            return self  # called, it is its loop: get_running_loop asks the system for the process, each time
-        if name is ADD_DONE_CALLBACK:
-            return PyCFunction_NewEx(&tasks_add_done_callback, self, NULL)
+        if name is GET_LOOP or name is ADD_DONE_CALLBACK:
+            return self
         return PyObject_GenericGetAttr(self, name)
 
     def __setattr__(self, name, value):
@@ -99,9 +103,6 @@ cdef class Waiter:
             self._asyncio_future_blocking = value
         else:
             PyObject_GenericSetAttr(self, name, value)
-
-    def __call__(self):
-        return self._loop
 
     def __await__(self):
         return self
@@ -111,7 +112,9 @@ cdef class Waiter:
             self._asyncio_future_blocking = True
             return self
         self.result()
-        raise StopIteration
+        if self._outcome is None:
+            raise StopIteration
+        raise StopIteration(_result_of_outcome(self))
 
     def __iter__(self):
         return self
@@ -124,8 +127,15 @@ cdef class Waiter:
             return False
         self._state = CANCELLED
         self._message = msg
+        self._outcome = None
         _tell(self)
         return True
+
+    def close(self):
+        """As a generator's: the coroutine that awaits it ends here, and it will never go on."""
+        if self._state == PENDING:
+            self._state = CANCELLED
+        self._wake_up = self._context = self._outcome = None
 
     cpdef result(self):
         if self._state == CANCELLED:
@@ -148,6 +158,7 @@ add_done_callback = Waiter.__dict__[ADD_DONE_CALLBACK]
 
 cpdef object new_waiter(object loop):
     cdef Waiter waiter = Waiter.__new__(Waiter)
+    waiter._call = <void *>_called
     waiter._loop = loop
     return waiter
 
@@ -202,9 +213,12 @@ def run_in_turn(list calls):
 
 # internals
 
-cdef object _add_done_callback(PyObject *waiter, PyObject **arguments, Py_ssize_t count, PyObject *names):
-    """``add_done_callback``, as a task calls it: ``(wake_up, context=context)``."""
+cdef object _called(PyObject *waiter, PyObject **arguments, size_t flags, PyObject *names):
+    """``get_loop()``, or ``add_done_callback(wake_up, context=context)``, as a task calls them."""
     global tasks_names
+    cdef Py_ssize_t count = PyVectorcall_NARGS(flags)
+    if count == 0 and names == NULL:
+        return (<Waiter>waiter)._loop
     if count == 1 and names != NULL and (names == tasks_names or <tuple>names == CONTEXT):
         if tasks_names == NULL:
             Py_INCREF(<object>names)  # kept for good, as asyncio keeps it
@@ -215,6 +229,32 @@ cdef object _add_done_callback(PyObject *waiter, PyObject **arguments, Py_ssize_
         name: <object>arguments[count + place] for place, name in enumerate(<tuple>names)
     }
     return add_done_callback(<object>waiter, *[<object>arguments[place] for place in range(count)], **named)
+
+
+cdef int _send(Waiter waiter, object value, PyObject **result) except -1:
+    """One step, without a StopIteration; the object that is yielded or returned is left in ``result``."""
+    cdef object found
+    result[0] = NULL
+    if waiter._state == PENDING:
+        waiter._asyncio_future_blocking = True
+        Py_INCREF(waiter)
+        result[0] = <PyObject *>waiter
+        return YIELDED
+    waiter.result()
+    found = None if waiter._outcome is None else _result_of_outcome(waiter)
+    Py_INCREF(found)
+    result[0] = <PyObject *>found
+    return RETURNED
+
+
+cdef object _outcome_after(object waiter, object outcome):
+    (<Waiter?>waiter)._outcome = outcome
+    return waiter
+
+
+cdef object _result_of_outcome(Waiter waiter):
+    outcome, waiter._outcome = waiter._outcome, None
+    return (<Delivery>outcome).result() if type(outcome) is Delivery else outcome.result()
 
 
 cdef int _add(Waiter waiter, wake_up, context) except -1:
@@ -257,3 +297,14 @@ cdef int _call_soon(loop, function, argument, context) except -1:
     except RuntimeError:  # the loop is closed
         pass
     return 0
+
+
+cdef int _set_slots() except -1:
+    cdef Waiter waiter = Waiter.__new__(Waiter)
+    set_outcome_after(_outcome_after)
+    set_send(Waiter, <void *>_send)
+    set_vectorcall(Waiter, <size_t>&waiter._call - <size_t><void *>waiter)
+    return 0
+
+
+_set_slots()

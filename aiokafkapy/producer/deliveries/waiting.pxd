@@ -4,7 +4,7 @@
 cdef class Waiting:
     cpdef object running_loop(self)
     cpdef object loop_here(self)
-    cpdef object new_waiter(self)
+    cpdef object new_waiter(self, object loop)
     cpdef object wake(self, object waiter)
     cpdef object wake_all(self, list waiters)
     cpdef object no_outcome_error(self)

@@ -51,8 +51,8 @@ class Waiting:
         """As ``running_loop``; None when none runs."""
         return None
 
-    def new_waiter(self) -> Awaiter:
-        """A waiter for the running task. Raises RuntimeError outside of tasks."""
+    def new_waiter(self, loop: Any) -> Awaiter:
+        """A waiter for the running task of this ``running_loop()``."""
         raise RuntimeError("no running event loop")
 
     def wake(self, waiter: Awaiter) -> None:

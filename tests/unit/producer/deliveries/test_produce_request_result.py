@@ -64,7 +64,7 @@ class FakeWaiting(Waiting):
     def running_loop(self) -> FakeLoop:
         return self.loop
 
-    def new_waiter(self) -> FakeWaiter:
+    def new_waiter(self, loop: object) -> FakeWaiter:
         return FakeWaiter()
 
     def wake(self, waiter: Any) -> None:

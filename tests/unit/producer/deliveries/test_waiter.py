@@ -6,12 +6,14 @@ import asyncio
 import gc
 import weakref
 from asyncio.tasks import _PyTask  # type: ignore[attr-defined]
+from collections.abc import Generator
 from contextvars import ContextVar, copy_context
 from typing import Any
 
 import pytest
 
 from aiokafkapy import compiled
+from aiokafkapy.producer.deliveries.returned import outcome_after
 from aiokafkapy.producer.deliveries.waiter import Waiter, new_waiter, wake, wake_all
 
 NAME: ContextVar[str] = ContextVar("name", default="nobody")
@@ -44,6 +46,35 @@ def _python_task(coroutine: Any) -> Any:
 def create_task(request: pytest.FixtureRequest) -> Any:
     """Makes a task of asyncio's own, in both of its forms."""
     return request.param
+
+
+class Outcome:
+    """There from the beginning; its result is read once."""
+
+    def __init__(self, found: str | Exception) -> None:
+        self.found = found
+
+    def result(self) -> str:
+        found, self.found = self.found, LookupError("read twice")
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+class OutcomeAfter:
+    """An awaitable of both."""
+
+    def __init__(self, waiter: Waiter, outcome: Outcome) -> None:
+        self._iterator = outcome_after(waiter, outcome)
+
+    def __await__(self) -> Generator[Any, None, str]:
+        iterator = self._iterator
+        del self._iterator
+        return iterator
+
+
+async def _await_outcome(awaited: OutcomeAfter) -> str:
+    return await awaited
 
 
 async def test_a_task_goes_on_when_it_is_woken_in_its_own_context(create_task: Any) -> None:
@@ -125,6 +156,50 @@ async def test_a_task_woken_and_cancelled_in_one_turn_is_cancelled(create_task: 
     assert task.cancel()
     await turns()
     assert task.cancelled()
+
+
+@pytest.mark.parametrize("is_woken_first", [False, True])
+async def test_a_task_goes_on_with_the_outcome(create_task: Any, is_woken_first: bool) -> None:
+    waiters = [new_waiter(asyncio.get_running_loop()) for _ in range(2)]
+    if is_woken_first:
+        wake_all(waiters)
+    outcomes = Outcome("the outcome"), Outcome(ValueError("the error"))
+    tasks = [
+        create_task(_await_outcome(OutcomeAfter(waiter, outcome)))
+        for waiter, outcome in zip(waiters, outcomes, strict=True)
+    ]
+    if not is_woken_first:
+        await turns()
+        assert not any(task.done() for task in tasks)
+        wake_all(waiters)
+    assert await tasks[0] == "the outcome"
+    with pytest.raises(ValueError, match="the error"):
+        await tasks[1]
+
+
+@pytest.mark.parametrize("ends", ["cancelled", "closed"])
+async def test_a_wait_that_ended_keeps_no_outcome(create_task: Any, ends: str) -> None:
+    """The outcome has the waiter, until there is one: each would keep the other."""
+    waiter, outcome = new_waiter(asyncio.get_running_loop()), Outcome("the outcome")
+    gone = weakref.ref(outcome)
+    coroutine = _await_outcome(OutcomeAfter(waiter, outcome))
+    del outcome
+    if ends == "cancelled":
+        task = create_task(coroutine)
+        await turns()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        del task
+    else:
+        assert coroutine.send(None) is waiter
+        coroutine.close()
+        wake(waiter)
+    del coroutine
+    await turns()
+    gc.collect()
+    assert gone() is None
+    assert waiter.done()
 
 
 async def test_a_time_limit_ends_the_wait(create_task: Any) -> None:
@@ -350,10 +425,11 @@ async def test_a_waiter_has_the_attributes_that_a_task_asks_of_an_awaited_object
     assert waiter.get_loop() is getattr(waiter, another("get_loop"))() is loop
     told: list[Any] = []
     getattr(waiter, another("add_done_callback"))(told.append)
-    assert str(waiter.add_done_callback) == str(getattr(waiter, another("add_done_callback")))
     wake(waiter)
     await turns()
-    assert [future.done() for future in told] == [True]
+    waiter.add_done_callback(told.append)
+    await turns()
+    assert [future.done() for future in told] == [True, True]
     with pytest.raises(AttributeError, match="nothing"):
         _ = waiter.nothing
     assert asyncio.isfuture(waiter)
@@ -393,7 +469,6 @@ async def test_a_callback_may_be_added_in_each_way_that_a_future_takes() -> None
     assert told == ["nobody", "another", "another", "nobody"]
     waiter = new_waiter(loop)
     for given, wrong in (
-        ((), {}),
         ((tell,), {"other": 1}),
         ((tell,), {"context": None, "other": 1}),
         ((tell, 1, 2), {}),
