@@ -24,6 +24,7 @@ from aiokafkapy.spark.sink.sink_options import SinkOptions
 from aiokafkapy.spark.sink.task import Task
 from aiokafkapy.spark.worker import worker_loop
 from aiokafkapy.testing import ApacheKafka
+from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -57,6 +58,16 @@ class Query:
             return send_partition_once(parsed, once, iter(batches))
 
         return await asyncio.to_thread(run)
+
+    async def has_records(self) -> None:
+        """Wait until there are records, committed or not: only then has the first attempt its transactional id."""
+        partition = TopicPartition(self.topic, 0)
+        async with PartitionReader(self.kafka.bootstrap_servers) as reader:
+
+            async def has_records() -> bool:
+                return (await reader.end_offsets([partition]))[partition] > 0
+
+            await until(has_records)
 
     async def rows(self) -> list[bytes | None]:
         """The records that a reader with ``read_committed`` sees."""
@@ -159,17 +170,16 @@ async def test_other_rows_in_the_same_place_are_an_error(query: Query, rows: lis
 
 async def test_an_attempt_that_is_overtaken_finds_that_all_is_written(query: Query) -> None:
     """Two attempts at once, as in speculation: the second fences the first, which waits for its marker."""
-    is_sent, goes_on = threading.Event(), threading.Event()
+    goes_on = threading.Event()
 
     def slow() -> Iterator[Any]:
         yield batch(b"a")
         yield batch(b"b")
-        is_sent.set()
         assert goes_on.wait(60)
         yield batch(b"c")
 
     first = asyncio.create_task(query.write(slow()))
-    await asyncio.to_thread(is_sent.wait, 60)
+    await query.has_records()
     second = await query.write([batch(b"a", b"b", b"c")])
     goes_on.set()
     assert (second.rows, second.rows_before) == (3, 0)
