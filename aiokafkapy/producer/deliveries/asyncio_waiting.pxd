@@ -12,4 +12,3 @@ cdef class AsyncioWaiting(Waiting):
     cpdef object wake(self, object waiter)
     cpdef object wake_all(self, list waiters)
     cpdef object no_outcome_error(self)
-

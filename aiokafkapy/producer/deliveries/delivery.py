@@ -164,7 +164,7 @@ def waiter_for(delivery: Delivery) -> Awaiter:
     port = waiting()
     loop = port.running_loop()
     result = delivery._result
-    if result._loop_id != id(loop):
+    if result._loop_id != id(loop):  # rarely: it saves a call
         result.check_loop(loop)
     waiter = port.new_waiter(loop)
     result.add_waiter(delivery._index, waiter)

@@ -5,8 +5,8 @@ A ``Waiter`` has the interface that asyncio's tasks need of an awaited future, a
 
 Rules:
 
-- It is for one task, awaited once. With an outcome to read it is the whole wait for that: the task
-  gets what ``outcome.result()`` returns, or raises, when it goes on, without an iterator around the waiter.
+- It is for one task, awaited once. With an outcome to read it is the whole wait for that: the task gets what
+  ``outcome.result()`` returns, or raises, when it goes on, without an iterator around the waiter.
 - It is not tracked by the cyclic collector, and holds the task's call, which holds the task, which holds the waiter.
   So it releases the call, and the outcome, in any case: woken, or cancelled or closed with its task. It is woken in the
   end, also when there is no outcome.
@@ -20,8 +20,9 @@ Rules:
 - Each time, a task reads three attributes of the object that it awaits (whether it blocks, its loop, and
   ``add_done_callback``) and sets the first. It gets them without a look-up, by the names' identity, for asyncio's are
   interned; all else goes the usual way. Both methods that it gets are the waiter itself, for a bound one would be an
-  object more: called without an argument it is ``get_loop``, which would ask the system for the process each time, and
-  with one ``add_done_callback``, whose arguments it reads where the interpreter has them (PEP 590).
+  object more: called without an argument it is ``get_loop``, if it was last asked for that, which would ask the system
+  for the process each time; else ``add_done_callback``, whose arguments it reads where the interpreter has them
+  (PEP 590).
 """
 
 cimport cython
@@ -83,6 +84,7 @@ cdef class Waiter:
     """A future for one task, which only wakes it."""
 
     cdef void *_call  # what makes it callable
+    cdef bint _is_get_loop  # which of its methods it was last asked for
     cdef public bint _asyncio_future_blocking
     cdef int _state
     cdef object _loop
@@ -95,6 +97,7 @@ cdef class Waiter:
         if name is BLOCKING:
             return self._asyncio_future_blocking
         if name is GET_LOOP or name is ADD_DONE_CALLBACK:
+            self._is_get_loop = name is GET_LOOP
             return self
         return PyObject_GenericGetAttr(self, name)
 
@@ -217,7 +220,7 @@ cdef object _called(PyObject *waiter, PyObject **arguments, size_t flags, PyObje
     """``get_loop()``, or ``add_done_callback(wake_up, context=context)``, as a task calls them."""
     global tasks_names
     cdef Py_ssize_t count = PyVectorcall_NARGS(flags)
-    if count == 0 and names == NULL:
+    if count == 0 and names == NULL and (<Waiter>waiter)._is_get_loop:
         return (<Waiter>waiter)._loop
     if count == 1 and names != NULL and (names == tasks_names or <tuple>names == CONTEXT):
         if tasks_names == NULL:

@@ -469,6 +469,7 @@ async def test_a_callback_may_be_added_in_each_way_that_a_future_takes() -> None
     assert told == ["nobody", "another", "another", "nobody"]
     waiter = new_waiter(loop)
     for given, wrong in (
+        ((), {}),
         ((tell,), {"other": 1}),
         ((tell,), {"context": None, "other": 1}),
         ((tell, 1, 2), {}),
