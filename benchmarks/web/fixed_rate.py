@@ -1,9 +1,12 @@
 """Latency of the web service at a fixed rate of requests, as from many users who do not wait for each other.
 
 Owns the rows of the group "web open loop" and their entry: ``service`` under vegeta's load, at the shares of
-``macro.open_loop`` of the rate at which the service with aiokafka answers in wrk's closed loop, which is measured once
-for each cluster. ``count`` is the time, in milliseconds. A request is due at its place in the schedule, and its latency
-counts from then (no coordinated omission): no stall of the service, of a connection or of vegeta itself is spared.
+``macro.open_loop`` of aiokafka's capacity. That is the rate at which the service with aiokafka answers vegeta's workers
+when each waits for its answer before it sends again (the entry ``unpaced request``), measured once for each cluster. It
+is not wrk's: vegeta takes more of the cores, and at 80 % of wrk's rate no service could keep up.
+
+``count`` is the time, in milliseconds. A request is due at its place in the schedule, and its latency counts from then
+(no coordinated omission): no stall of the service, of a connection or of vegeta itself is spared.
 
 vegeta, and not wrk2, which is in no package registry, nor oha: vegeta starts as many workers as it needs, so that no
 request waits for another's answer, and opens a connection when none is idle. Its own latencies are of no use here: each
@@ -42,11 +45,13 @@ __all__ = ["GROUP", "WORKLOAD", "figures_of_results", "measurements"]
 
 GROUP: Final = "web open loop"
 WORKLOAD: Final = "paced request"
+CAPACITY_WORKLOAD: Final = "unpaced request"
 SOURCES: Final = Path(__file__).with_name("vegeta")
 PACKAGE: Final = "github.com/tsenart/vegeta/v12"
 CONNECTIONS: Final = 2_000
-CLOSED_CONNECTIONS: Final = 64
-CLOSED_SECONDS: Final = 5
+WORKERS: Final = 64
+"""As many wait for their answers at a time while the capacity is measured."""
+CAPACITY_MS: Final = 5_000
 DRAIN_SECONDS: Final = 120
 """Seconds for answers after the last request: a service with less than the rate has all the others in hand by then."""
 SECOND: Final = 1_000_000_000
@@ -84,31 +89,24 @@ def measurements() -> list[Measurement]:
 @entry(WORKLOAD)
 async def paced_request(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
     """One service, one load, at a share of its rate with aiokafka."""
-    program = await built("vegeta", SOURCES, PACKAGE)
-    allow_descriptors(CONNECTIONS)
-    seconds = max(1, min(CLOSED_SECONDS, measurement.count // 500))
     closed = Measurement(
-        group=GROUP,
-        workload="request",
-        client="aiokafka",
-        count=1,
-        options={"seconds": seconds, "connections": CLOSED_CONNECTIONS},
+        group=GROUP, workload=CAPACITY_WORKLOAD, client="aiokafka", count=min(CAPACITY_MS, 2 * measurement.count)
     )
     rate = await offered(measurement, closed, bootstrap_servers, topic)
-    per_second = max(1, round(rate["offered"]))
-
-    async def load(url: str, milliseconds: int) -> dict[str, Any]:
-        return await _vegeta(program, url, per_second, milliseconds, measurement.size)
-
-    figures = await under_load(measurement, bootstrap_servers, topic, load, measurement.count)
+    figures = await _measured(measurement, bootstrap_servers, topic, max(1, round(rate["offered"])))
     return figures | rate | {"written": rate["written"] + figures["written"]}
 
 
-def figures_of_results(lines: Iterable[str], rate: int) -> dict[str, Any]:
-    """The figures that ``under_load`` asks for, from vegeta's results as CSV; a latency counts from the time at which
-    the request was due.
+@entry(CAPACITY_WORKLOAD)
+async def unpaced_request(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
+    """One service, one load without a schedule, by ``WORKERS`` that wait for their answers."""
+    return await _measured(measurement, bootstrap_servers, topic, None)
+
+
+def figures_of_results(lines: Iterable[str], rate: int | None) -> dict[str, Any]:
+    """The figures that ``under_load`` asks for, from vegeta's results as CSV. At a ``rate`` a latency counts from the
+    time at which the request was due; without one there are no latencies.
     """
-    interval = SECOND // rate
     hits: list[tuple[int, int, int]] = []  # place in the schedule, sent, answered
     errors: list[str] = []
     for sent, code, latency, _, _, error, _, _, place, *_ in csv.reader(lines):
@@ -119,21 +117,35 @@ def figures_of_results(lines: Iterable[str], rate: int) -> dict[str, Any]:
         raise MeasurementError(f"{len(errors)} of {len(hits)} requests failed: {errors[0]}")
     if not hits:
         raise MeasurementError("vegeta sent nothing")
+    interval = 0 if rate is None else SECOND // rate
     first = min(sent - place * interval for place, sent, _ in hits)
-    return {
+    figures = {
         "requests": len(hits),
         "seconds": (max(answered for _, _, answered in hits) - first) / SECOND,
-        **from_due(
-            ((answered - first - place * interval) / SECOND for place, _, answered in hits),
-            ((sent - first - place * interval) / SECOND for place, sent, _ in hits),
-        ),
     }
+    if rate is None:
+        return figures
+    return figures | from_due(
+        ((answered - first - place * interval) / SECOND for place, _, answered in hits),
+        ((sent - first - place * interval) / SECOND for place, sent, _ in hits),
+    )
 
 
 # internals
 
 
-async def _vegeta(program: Path, url: str, rate: int, milliseconds: int, size: int) -> dict[str, Any]:
+async def _measured(measurement: Measurement, bootstrap_servers: str, topic: str, rate: int | None) -> Figures:
+    """One service under vegeta's load, at so many requests per second or as fast as its workers get answers."""
+    program = await built("vegeta", SOURCES, PACKAGE)
+    allow_descriptors(CONNECTIONS)
+
+    async def load(url: str, milliseconds: int) -> dict[str, Any]:
+        return await _vegeta(program, url, rate, milliseconds, measurement.size)
+
+    return await under_load(measurement, bootstrap_servers, topic, load, measurement.count)
+
+
+async def _vegeta(program: Path, url: str, rate: int | None, milliseconds: int, size: int) -> dict[str, Any]:
     target = {
         "method": "POST",
         "url": url,
@@ -142,7 +154,8 @@ async def _vegeta(program: Path, url: str, rate: int, milliseconds: int, size: i
     }
     with TemporaryDirectory() as folder:
         results = Path(folder) / "results"
-        attack = [f"-rate={rate}/1s", f"-duration={milliseconds}ms", f"-max-connections={CONNECTIONS}"]
+        pace = [f"-rate={rate}/1s"] if rate else ["-rate=0", f"-workers={WORKERS}", f"-max-workers={WORKERS}"]
+        attack = [*pace, f"-duration={milliseconds}ms", f"-max-connections={CONNECTIONS}"]
         # No time-out of its own: its timers cost, and a late answer is a latency.
         attack += ["-timeout=0", "-http2=false", "-max-body=0", "-format=json", f"-output={results}"]
         limit = milliseconds / 1000 + DRAIN_SECONDS

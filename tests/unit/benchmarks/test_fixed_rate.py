@@ -83,6 +83,23 @@ async def test_vegeta_gets_the_rate_the_time_and_the_request(tmp_path: Path) -> 
     }
 
 
+async def test_the_capacity_is_measured_without_a_schedule_by_workers_that_wait(tmp_path: Path) -> None:
+    program, copy = tmp_path / "vegeta", tmp_path / "copy"
+    program.write_text(VEGETA.format(python=sys.executable, copy=str(copy), line=_line(7, 20, 3)))
+    program.chmod(0o700)
+    figures = await fixed_rate._vegeta(program, "http://127.0.0.1:1/records", None, 500, 3)
+    assert figures == {"requests": 1, "seconds": pytest.approx(0.003)}
+    workers = {f"-workers={fixed_rate.WORKERS}", f"-max-workers={fixed_rate.WORKERS}"}
+    assert {"-rate=0", "-duration=500ms", *workers} <= set(json.loads(copy.read_text())["options"])
+
+
+def test_requests_without_a_schedule_have_a_time_and_no_latencies() -> None:
+    assert figures_of_results([_line(1, 5, 20), _line(0, 0, 15)], None) == {
+        "requests": 2,
+        "seconds": pytest.approx(0.025),
+    }
+
+
 async def test_a_vegeta_that_fails_says_why() -> None:
     with pytest.raises(MeasurementError, match="No such file"):
         await fixed_rate._said([sys.executable, "attack"], 60)
@@ -94,6 +111,8 @@ async def test_the_rows_are_left_out_without_go(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SkippedError, match="vegeta needs Go"):
         await fixed_rate.paced_request(fixed_rate.measurements()[0], "nobody:1", "t")
+    with pytest.raises(SkippedError, match="vegeta needs Go"):
+        await fixed_rate.unpaced_request(fixed_rate.measurements()[0], "nobody:1", "t")
 
 
 def test_each_share_of_the_capacity_has_the_same_rows() -> None:
