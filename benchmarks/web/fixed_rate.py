@@ -3,7 +3,7 @@
 Owns the rows of the group "web open loop" and their entry: ``service`` under vegeta's load, at the shares of
 ``macro.open_loop`` of aiokafka's capacity. That is the rate at which the service with aiokafka answers vegeta's workers
 when each waits for its answer before it sends again (the entry ``unpaced request``), measured once for each cluster. It
-is not wrk's: vegeta takes more of the cores, and at 80 % of wrk's rate no service could keep up.
+is not wrk's: vegeta takes more of the cores, and of 80 % of wrk's rate aiokafka reached little more than half.
 
 ``count`` is the time, in milliseconds. A request is due at its place in the schedule, and its latency counts from then
 (no coordinated omission): no stall of the service, of a connection or of vegeta itself is spared.
@@ -154,7 +154,8 @@ async def _vegeta(program: Path, url: str, rate: int | None, milliseconds: int, 
     }
     with TemporaryDirectory() as folder:
         results = Path(folder) / "results"
-        pace = [f"-rate={rate}/1s"] if rate else ["-rate=0", f"-workers={WORKERS}", f"-max-workers={WORKERS}"]
+        unpaced = ["-rate=0", f"-workers={WORKERS}", f"-max-workers={WORKERS}"]
+        pace = unpaced if rate is None else [f"-rate={rate}/1s"]
         attack = [*pace, f"-duration={milliseconds}ms", f"-max-connections={CONNECTIONS}"]
         # No time-out of its own: its timers cost, and a late answer is a latency.
         attack += ["-timeout=0", "-http2=false", "-max-body=0", "-format=json", f"-output={results}"]

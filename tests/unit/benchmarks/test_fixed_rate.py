@@ -16,7 +16,7 @@ RATE = 100
 BEGAN = 1_795_801_820_000_000_000
 MILLISECOND = 1_000_000
 
-# It writes down how it was called, and "encodes" one request of 3 ms.
+# It writes down how it was called, and "encodes" one line.
 VEGETA = """\
 #!{python}
 import json, sys
@@ -36,6 +36,14 @@ def _line(place: int, sent_ms: float, latency_ms: float, code: int = 200, error:
     """The line that ``vegeta encode -to csv`` writes for a request that was started so many ms after the beginning."""
     sent, latency = BEGAN + int(sent_ms * MILLISECOND), int(latency_ms * MILLISECOND)
     return f"{sent},{code},{latency},100,0,{error},,,{place},POST,http://127.0.0.1:1/records,"
+
+
+def _stand_in(folder: Path, line: str) -> tuple[Path, Path]:
+    """A program in vegeta's place that "encodes" this line, and where it writes down how it was called."""
+    program, copy = folder / "vegeta", folder / "copy"
+    program.write_text(VEGETA.format(python=sys.executable, copy=str(copy), line=line))
+    program.chmod(0o700)
+    return program, copy
 
 
 def test_the_latency_of_punctual_requests_is_that_of_their_answers() -> None:
@@ -68,9 +76,7 @@ def test_any_other_answer_than_200_fails_the_measurement() -> None:
 
 
 async def test_vegeta_gets_the_rate_the_time_and_the_request(tmp_path: Path) -> None:
-    program, copy = tmp_path / "vegeta", tmp_path / "copy"
-    program.write_text(VEGETA.format(python=sys.executable, copy=str(copy), line=_line(0, 0, 3)))
-    program.chmod(0o700)
+    program, copy = _stand_in(tmp_path, _line(0, 0, 3))
     figures = await fixed_rate._vegeta(program, "http://127.0.0.1:1/records", RATE, 500, 3)
     assert figures["p50_ms"] == pytest.approx(3)
     asked = json.loads(copy.read_text())
@@ -84,9 +90,7 @@ async def test_vegeta_gets_the_rate_the_time_and_the_request(tmp_path: Path) -> 
 
 
 async def test_the_capacity_is_measured_without_a_schedule_by_workers_that_wait(tmp_path: Path) -> None:
-    program, copy = tmp_path / "vegeta", tmp_path / "copy"
-    program.write_text(VEGETA.format(python=sys.executable, copy=str(copy), line=_line(7, 20, 3)))
-    program.chmod(0o700)
+    program, copy = _stand_in(tmp_path, _line(7, 20, 3))
     figures = await fixed_rate._vegeta(program, "http://127.0.0.1:1/records", None, 500, 3)
     assert figures == {"requests": 1, "seconds": pytest.approx(0.003)}
     workers = {f"-workers={fixed_rate.WORKERS}", f"-max-workers={fixed_rate.WORKERS}"}
