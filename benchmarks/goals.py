@@ -14,7 +14,7 @@ from .macro.open_loop import SHARES
 from .results import Results
 from .suite import CODECS, DEFAULT_BATCH, LARGE_BATCH, OUR_LEVELS, THEIR_LEVELS
 from .web import fixed_rate
-from .web.load import POLLED
+from .web.load import FROZEN, POLLED
 
 __all__ = ["GOALS", "Answer", "Goal", "answers", "behind_a_peer"]
 
@@ -239,7 +239,7 @@ def _web_goals() -> tuple[Goal, ...]:
     goals = []
     for words, ours, peers in (
         ("", "", {"aiokafka": ("", "linger 1 ms"), "AIOProducer": ("", POLLED)}),
-        (", heap frozen", "heap frozen", {"aiokafka": ("heap frozen",), "AIOProducer": (f"heap frozen, {POLLED}",)}),
+        (f", {FROZEN}", FROZEN, {"aiokafka": (FROZEN,), "AIOProducer": (f"{FROZEN}, {POLLED}",)}),
     ):
         for peer, variants in peers.items():
             mine, theirs = row("aiokafkapy", ours), tuple(row(peer, variant) for variant in variants)
@@ -254,12 +254,18 @@ def _open_loop_goals() -> tuple[Goal, ...]:
 
 
 def _web_open_loop_goals() -> tuple[Goal, ...]:
-    peers = {"aiokafka": ("", "linger 1 ms"), "AIOProducer": ("", POLLED)}
-    text = "web service at {} of aiokafka's requests/s"
-    return _fixed_rate_goals(text, fixed_rate.GROUP, fixed_rate.WORKLOAD, peers)
+    text, names = "web service{} at {{}} of aiokafka's requests/s", (fixed_rate.GROUP, fixed_rate.WORKLOAD)
+    as_it_comes = {"aiokafka": ("",), "AIOProducer": (POLLED,)}
+    frozen = {"aiokafka": (FROZEN,), "AIOProducer": (f"{FROZEN}, {POLLED}",)}
+    return (
+        *_fixed_rate_goals(text.format(""), *names, as_it_comes),
+        *_fixed_rate_goals(text.format(f", {FROZEN},"), *names, frozen, ours=FROZEN),
+    )
 
 
-def _fixed_rate_goals(text: str, group: str, workload: str, peers: Mapping[str, tuple[str, ...]]) -> tuple[Goal, ...]:
+def _fixed_rate_goals(
+    text: str, group: str, workload: str, peers: Mapping[str, tuple[str, ...]], *, ours: str = ""
+) -> tuple[Goal, ...]:
     """The latency at each share; each peer at its best settings, figure by figure."""
 
     def row(client: str, variant: str, share: float) -> str:
@@ -269,7 +275,7 @@ def _fixed_rate_goals(text: str, group: str, workload: str, peers: Mapping[str, 
         Goal(
             f"{text.format(f'{share:.0%}')}: {name} of {peer}'s",
             figure,
-            row("aiokafkapy", "", share),
+            row("aiokafkapy", ours, share),
             tuple(row(peer, variant, share) for variant in variants),
             "at most",
             1.0,

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from benchmarks.macro.processes import helper
 from benchmarks.measurement import Figures, Measurement, entry, figures_of, run_in_process
-from benchmarks.web.load import BATCHED, POLLED
+from benchmarks.web.load import BATCHED, FROZEN, POLLED
 
 __all__ = ["measurements"]
 
@@ -107,13 +107,13 @@ def _web() -> list[Measurement]:
 
     return [
         row("aiokafkapy"),
-        row("aiokafkapy", "heap frozen", freeze=True),
+        row("aiokafkapy", FROZEN, freeze=True),
         row("aiokafka"),
         row("aiokafka", "linger 1 ms", linger_ms=1),
-        row("aiokafka", "heap frozen", freeze=True),
+        row("aiokafka", FROZEN, freeze=True),
         row("AIOProducer"),
         row("AIOProducer", POLLED, **BATCHED),
-        row("AIOProducer", f"heap frozen, {POLLED}", freeze=True, **BATCHED),
+        row("AIOProducer", f"{FROZEN}, {POLLED}", freeze=True, **BATCHED),
         row("nobody", "no Kafka at all"),
     ]
 

@@ -27,7 +27,7 @@ from typing import Any, Final
 from benchmarks.macro.processes import Helper, cpu_seconds_of, helper, memory_of
 from benchmarks.measurement import Figures, Measurement, MeasurementError, SkippedError, completed, entry
 
-__all__ = ["BATCHED", "POLLED", "Load", "request", "under_load"]
+__all__ = ["BATCHED", "FROZEN", "POLLED", "Load", "request", "under_load"]
 
 SCRIPT: Final = Path(__file__).with_name("post.lua")
 WARM_UP_MS: Final = 1_000
@@ -36,6 +36,8 @@ REQUEST_TIMEOUT: Final = 20
 _ERRORS: Final = ("connect_errors", "read_errors", "write_errors", "timeouts", "bad_statuses")
 
 
+FROZEN: Final = "heap frozen"
+"""The name in rows for the option ``freeze``."""
 POLLED: Final = "polled, batches of 16"
 BATCHED: Final[dict[str, Any]] = {"batch_size": 16, "buffer_timeout": 0.1, "linger.ms": 0, "poll": True}
 """AIOProducer's settings that did best with 64 connections, and their names in rows."""
@@ -60,15 +62,24 @@ async def request(measurement: Measurement, bootstrap_servers: str, topic: str) 
 
 
 async def under_load(
-    measurement: Measurement, bootstrap_servers: str, topic: str, load: Load, milliseconds: int, *, unread: int = 0
+    measurement: Measurement,
+    bootstrap_servers: str,
+    topic: str,
+    load: Load,
+    milliseconds: int,
+    *,
+    warm_up: Callable[[str, int], Awaitable[object]] | None = None,
+    unread: int = 0,
 ) -> Figures:
-    """The figures of one service under one load, which may leave some last answers ``unread``."""
+    """The figures of one service under one load, which may leave some last answers ``unread``. It is warmed up by the
+    load itself unless another is given.
+    """
     arguments = [measurement.client, bootstrap_servers, topic, json.dumps(measurement.options.get("producer", {}))]
     if measurement.options.get("freeze"):
         arguments.append("freeze")
     async with helper("benchmarks.web.service", *arguments) as service:
         url = service.hello["url"]
-        await load(url, WARM_UP_MS)
+        await (warm_up or load)(url, WARM_UP_MS)
         before, cpu_before = await _settled(service), cpu_seconds_of(service.pid)
         loaded = await load(url, milliseconds)
         cpu = cpu_seconds_of(service.pid) - cpu_before

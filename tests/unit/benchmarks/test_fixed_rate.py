@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from benchmarks.measurement import MeasurementError, SkippedError
+from benchmarks.measurement import Figures, Measurement, MeasurementError, SkippedError
 from benchmarks.web import fixed_rate
 from benchmarks.web.fixed_rate import figures_of_results
 
@@ -119,11 +120,42 @@ async def test_the_rows_are_left_out_without_go(tmp_path: Path, monkeypatch: pyt
         await fixed_rate.unpaced_request(fixed_rate.measurements()[0], "nobody:1", "t")
 
 
-def test_each_share_of_the_capacity_has_the_same_rows() -> None:
+def test_each_share_of_the_capacity_has_the_same_rows_as_the_service_comes_and_with_its_heap_frozen() -> None:
     rows = fixed_rate.measurements()
     by_share = [
-        [(row.client, row.options["producer"]) for row in rows if row.options["share"] == share]
+        [(row.client, row.options["producer"], row.options["freeze"]) for row in rows if row.options["share"] == share]
         for share in (0.1, 0.5, 0.8)
     ]
     assert by_share[0] == by_share[1] == by_share[2]
-    assert {client for client, _ in by_share[0]} == {"aiokafkapy", "aiokafka", "AIOProducer", "nobody"}
+    for freeze, others in ((False, {"nobody"}), (True, set())):
+        clients = {client for client, _, frozen in by_share[0] if frozen is freeze}
+        assert clients == {"aiokafkapy", "aiokafka", "AIOProducer"} | others
+
+
+@pytest.mark.parametrize("freeze", [False, True])
+async def test_a_row_with_the_heap_frozen_has_a_share_of_what_aiokafka_does_with_its_own_frozen(
+    monkeypatch: pytest.MonkeyPatch, freeze: bool
+) -> None:
+    """And is warmed up without a schedule, whatever the rate."""
+    loads: list[tuple[str, bool, int | None]] = []
+
+    async def under_load(measurement: Measurement, *_: object, warm_up: Any = None, **__: object) -> Figures:
+        loads.append((measurement.client, measurement.options["freeze"], None))
+        await warm_up("http://127.0.0.1:1/records", 1)
+        return {"rate": 1_000.0, "written": 7.0}
+
+    async def vegeta(program: object, url: str, rate: int | None, milliseconds: int, size: int) -> dict[str, Any]:
+        loads.append(("warm-up", freeze, rate))
+        return {}
+
+    async def built(*_: object) -> Path:
+        return Path("vegeta")
+
+    monkeypatch.setattr(fixed_rate, "under_load", under_load)
+    monkeypatch.setattr(fixed_rate, "_vegeta", vegeta)
+    monkeypatch.setattr(fixed_rate, "built", built)
+    row = next(row for row in fixed_rate.measurements() if row.options["freeze"] is freeze)
+    figures = await fixed_rate.paced_request(row, f"frozen-{freeze}:1", "t")
+    warmed_up = ("warm-up", freeze, None)
+    assert loads == [("aiokafka", freeze, None), warmed_up, ("aiokafkapy", freeze, None), warmed_up]
+    assert (figures["offered"], figures["capacity"], figures["written"]) == (100, 1_000, 14)
