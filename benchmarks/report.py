@@ -13,6 +13,7 @@ from typing import Final
 
 from . import machine
 from .goals import Answer, behind_a_peer
+from .micro.instructions import recorded_counts
 from .results import Results, Row, Spread, best_rows
 
 __all__ = [
@@ -76,18 +77,18 @@ _EXTRAS: Final = {
     "log_mb": ("log MB", 0),
 }
 
-# The README's table: a line for each workload, a cell for each client that has it.
+# The README's table: a line for each workload, a cell for each client that has it, and the label of our instructions.
 _README_CLIENTS: Final = ("aiokafkapy", "aiokafka", "confluent-kafka", "AIOProducer", "kafka-python", "Java")
 _README_ROWS: Final = (
-    ("`await send()`, one at a time", "await", ("lone await",)),
-    ("1,000 tasks that each await", "tasks", ("1,000 tasks",)),
-    ("10,000 tasks that each await", "tasks", ("10,000 tasks",)),
-    ("pipelined, every outcome checked", "pipelined", ("pipelined",)),
-    ("`send_nowait()`", "send_nowait", ("send_nowait",)),
-    ("`send_many()` · `produce_batch()`", "bulk", ("send_many", "produce_batch")),
-    ("`send_arrow()`", "arrow", ("send_arrow",)),
-    ("pipelined, 1 KiB", "1 KiB", ("pipelined",)),
-    ("web service, requests", "web", ("request",)),
+    ("`await send()`, one at a time", "await", ("lone await",), "lone await"),
+    ("1,000 tasks that each await", "tasks", ("1,000 tasks",), "1,000 tasks"),
+    ("10,000 tasks that each await", "tasks", ("10,000 tasks",), ""),
+    ("pipelined, every outcome checked", "pipelined", ("pipelined",), "pipelined enqueue, awaited"),
+    ("`send_nowait()`", "send_nowait", ("send_nowait",), "send_nowait"),
+    ("`send_many()` · `produce_batch()`", "bulk", ("send_many", "produce_batch"), "send_many"),
+    ("`send_arrow()`", "arrow", ("send_arrow",), "send_arrow"),
+    ("pipelined, 1 KiB", "1 KiB", ("pipelined",), ""),
+    ("web service, requests", "web", ("request",), ""),
 )
 
 
@@ -148,24 +149,27 @@ def full_markdown(results: Results, answers: Sequence[Answer], footnote: str = F
 
 def readme_section(results: Results) -> str:
     """The README's part: one line for each workload, the comparisons that a peer wins, and links to the rest."""
-    found = [(name, best_rows(results, group, workloads)) for name, group, workloads in _README_ROWS]
-    clients = [client for client in _README_CLIENTS if any(client in best for _, best in found)]
+    found = [(name, best_rows(results, group, rows), label) for name, group, rows, label in _README_ROWS]
+    clients = [client for client in _README_CLIENTS if any(client in best for _, best, _ in found)]
+    instructions = recorded_counts("compiled")
     lines = [
         textwrap.fill(
             f"One run of `python -m benchmarks`, {_rounds(results)}, values of 100 B, all idempotent, uvloop: "
             f"{machine.in_words(results.machine)}. Medians of messages/s and of CPU per message; "
-            "the highest rate is bold, and an empty cell was not measured. AIOProducer is confluent-kafka's:",
+            "the highest rate is bold, and an empty cell was not measured. AIOProducer is confluent-kafka's; the last "
+            "column has aiokafkapy's instructions for a message, counted without a broker:",
             width=120,
             break_on_hyphens=False,
         ),
         "",
-        "| | " + " | ".join(clients) + " |",
-        "|---" * (len(clients) + 1) + "|",
+        "| | " + " | ".join([*clients, "instructions"]) + " |",
+        "|---" * (len(clients) + 2) + "|",
     ]
-    for name, best in found:
+    for name, best, label in found:
         if best:
             highest = max((_rate(best[client]) for client in _README_CLIENTS if client in best), default=0.0)
-            cells = (_readme_cell(best.get(client), highest) for client in clients)
+            cells = [_readme_cell(best.get(client), highest) for client in clients]
+            cells.append(f"{instructions[label]:,.0f}" if label in instructions else "")
             lines.append(f"| {name} | " + " | ".join(cells) + " |")
     if ahead := _ahead(results):
         lines += ["", ahead]

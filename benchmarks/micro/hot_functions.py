@@ -15,7 +15,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["FILE", "LoneRuns", "hot_functions", "read_costs", "write_hot_functions"]
+from .callgrind import read_costs
+
+__all__ = ["FILE", "LoneRuns", "hot_functions", "write_hot_functions"]
 
 FILE: Final = Path(__file__).parents[2] / "aiokafkapy" / "hot_functions.txt"
 FEWEST: Final = 3
@@ -23,29 +25,7 @@ FEWEST: Final = 3
 average.
 """
 
-_NAME: Final = re.compile(r"c?fn=\((\d+)\)(?: (.*))?")
 _OF_A_MODULE: Final = re.compile(r"__pyx_(?:f|pw|tp_new|tp_dealloc|getprop|setprop)_\d+aiokafkapy_\w+")
-
-
-def read_costs(path: Path) -> Counter[str]:
-    """The instructions of each function itself, without those that it calls, from a file of callgrind's."""
-    costs: Counter[str] = Counter()
-    names: dict[str, str] = {}
-    function = ""
-    is_of_call = False
-    with path.open() as lines:
-        for line in lines:
-            if named := _NAME.match(line):
-                number, name = named.groups()
-                name = names.setdefault(number, name)
-                if not line.startswith("c"):
-                    function = name
-            elif line.startswith("calls="):
-                is_of_call = True  # the next line has the cost of the call
-            elif line[0] in "0123456789+-*":
-                costs[function] += 0 if is_of_call else int(line.split()[-1])
-                is_of_call = False
-    return costs
 
 
 class LoneRuns(NamedTuple):

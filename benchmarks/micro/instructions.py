@@ -10,6 +10,10 @@ above the recorded one is worse, and exit code 1; 2 says that it could not be co
 Python that is not in there has nothing to compare with: that is said, and is no failure. ``--keep`` leaves callgrind's
 files, for ``callgrind_annotate``.
 
+Beside them stand the turns of the loop, tasks and futures (see ``loop_work``), and the allocations: callgrind's calls
+of ``malloc`` and its kin in a run in which Python takes all its memory from there. What it takes from its free lists
+(small tuples, floats, frames) is not among them. Of these less than ``CHANCE`` more is no more work.
+
 Not everything is a count: timers run on the real clock, and callgrind makes the program fifty times slower. So batches
 may be divided otherwise than without it; for one length they come out alike to about a per cent.
 """
@@ -40,19 +44,35 @@ from aiokafkapy import KafkaProducer
 
 from ..machine import python_is_optimized
 from . import producer_sink
+from .callgrind import read_calls
 from .hot_functions import FILE, LoneRuns, write_hot_functions
+from .loop_work import KINDS, measure
 from .null_broker import NullBroker, null_network
 from .null_server import serving
 from .null_sink import FORMS, LARGE, SMALL
 
 T = TypeVar("T")
 
-__all__ = ["LIMIT", "Workload", "count_form", "main", "per_record", "read_counts", "run_marked", "workloads"]
+__all__ = [
+    "LIMIT",
+    "Workload",
+    "count_form",
+    "main",
+    "per_record",
+    "read_counts",
+    "recorded_counts",
+    "run_marked",
+    "workloads",
+]
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "instructions.json"
 LIMIT = 1.03
 """A figure that is at more than this of the recorded one is worse."""
+CHANCE = 0.05
+"""So much of a turn, task, future or allocation a record more is no more work: where they are few, batches that were
+divided otherwise make as much.
+"""
 LONGER = 3
 """The length of a workload's second run, in times of the first."""
 INTERPRETED_SHARE = 4
@@ -66,6 +86,9 @@ MARKS = 3
 
 Counts = Mapping[str, float]
 """Instructions for each record, by the workload's label."""
+Work = Mapping[str, float]
+"""Turns of the loop, tasks, futures and allocations for each record."""
+ALLOCATORS = ("malloc", "calloc", "realloc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +135,14 @@ def workloads() -> list[Workload]:
     return found
 
 
-def run_marked(wanted: Sequence[Workload], form: str, mark: Callable[[], object]) -> None:
+def run_marked(
+    wanted: Sequence[Workload], form: str, mark: Callable[[], object], run: Callable[..., None] = uvloop.run
+) -> None:
     """Run each workload at its two lengths, with a ``mark`` before and behind each; raises RuntimeError when a
     record was not delivered.
     """
     for workload in wanted:
-        uvloop.run(_run_marked(workload, form, mark))
+        run(_run_marked(workload, form, mark))
 
 
 def parts_of(directory: Path, prefix: str) -> list[Path]:
@@ -134,8 +159,14 @@ def read_counts(directory: Path, prefix: str) -> list[int]:
     return counts
 
 
+def read_allocations(directory: Path, prefix: str) -> list[int]:
+    """The allocations between neighbouring marks."""
+    calls = (read_calls(path) for path in parts_of(directory, prefix))
+    return [sum(of_part[name] for name in ALLOCATORS) for of_part in calls]
+
+
 def per_record(wanted: Sequence[Workload], form: str, counts: Sequence[int]) -> dict[str, float]:
-    """Instructions for each record, from the counts up to each mark; raises RuntimeError when marks are missing."""
+    """What each record takes, from the counts up to each mark; raises RuntimeError when marks are missing."""
     if len(counts) != MARKS * len(wanted):
         raise RuntimeError(f"callgrind wrote {len(counts)} files for {len(wanted)} workloads with {MARKS} marks each")
     found = {}
@@ -146,33 +177,44 @@ def per_record(wanted: Sequence[Workload], form: str, counts: Sequence[int]) -> 
     return found
 
 
-def count_form(form: str, wanted: Sequence[Workload], keep: Path | None = None) -> dict[str, float]:
-    """Count in a process of its own, with the core in ``form``; raises RuntimeError when that cannot be done."""
+def count_form(form: str, wanted: Sequence[Workload], keep: Path | None = None) -> tuple[Counts, dict[str, Work]]:
+    """Count in processes of their own, with the core in ``form``; raises RuntimeError when that cannot be done."""
     valgrind = shutil.which("valgrind")
     if valgrind is None:
         raise RuntimeError("there is no valgrind, which counts the instructions: apt-get install valgrind")
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary) if keep is None else keep
         directory.mkdir(exist_ok=True)
-        command = [valgrind, "--tool=callgrind", "--dump-before=getpriority", "--dump-instr=no"]
-        command += [f"--callgrind-out-file={directory / form}", sys.executable, "-m", __spec__.name, "--here"]
-        command += [f"--only={workload.label}" for workload in wanted]
+        callgrind = [valgrind, "--tool=callgrind", "--dump-before=getpriority", "--dump-instr=no"]
+        own = [sys.executable, "-m", __spec__.name, *(f"--only={workload.label}" for workload in wanted)]
         environment = os.environ | {
             "AIOKAFKAPY_INTERPRETED": "1" if form == "interpreted" else "0",
             "PYTHONHASHSEED": "0",  # the order in sets and the shape of dicts are then the same each time
         }
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"counting in the {form} form failed:\n{done.stderr}")
-        if done.stdout.strip() != form:
+        here = [*callgrind, f"--callgrind-out-file={directory / form}", *own, "--here"]
+        if _said(here, environment, form).strip() != form:
             raise RuntimeError("the core is not compiled here: build it, or count --form interpreted")
-        return per_record(wanted, form, read_counts(directory, form))
+        counts = per_record(wanted, form, read_counts(directory, form))
+        with_malloc = f"{form}-malloc"
+        here = [*callgrind, f"--callgrind-out-file={directory / with_malloc}", *own, "--here"]
+        _said(here, environment | {"PYTHONMALLOC": "malloc"}, form)
+        allocations = per_record(wanted, form, read_allocations(directory, with_malloc))
+    marked = json.loads(_said([*own, "--turns"], environment, form))
+    by_kind = {kind: per_record(wanted, form, [of_mark[kind] for of_mark in marked]) for kind in KINDS}
+    by_kind["allocations"] = allocations
+    return counts, {label: {kind: of_kind[label] for kind, of_kind in by_kind.items()} for label in counts}
 
 
 def python_key(form: str) -> str:
     """The surroundings in which figures are comparable: architecture, Python and how it was built, form."""
     build = "optimized" if python_is_optimized() else "not optimized"
     return f"{platform.machine()}, Python {platform.python_version()} ({build}), {form}"
+
+
+def recorded_counts(form: str, file: Path = RESULTS) -> Counts:
+    """The recorded instructions of this Python in a form, by label; none when there are none."""
+    found: Counts = _read(file).get(python_key(form), {}).get("figures", {})
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -185,14 +227,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave callgrind's files there")
     parser.add_argument("--hot", action="store_true", help=f"write the functions that a lone await runs to {FILE.name}")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--turns", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     wanted = [workload for workload in workloads() if options.only is None or workload.label in options.only]
     if not wanted:
         parser.error(f"no workload is called {options.only}: there are {[known.label for known in workloads()]}")
+    here = "compiled" if aiokafkapy.compiled else "interpreted"
     if options.here:
-        form = "compiled" if aiokafkapy.compiled else "interpreted"
-        print(form)
-        run_marked(wanted, form, _mark)
+        print(here)
+        run_marked(wanted, here, _mark)
+        return 0
+    if options.turns:
+        print(json.dumps(measure(lambda mark, run: run_marked(wanted, here, mark, run))))
         return 0
     if options.hot:
         return _write_hot()
@@ -213,7 +259,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.record:
         _write(options.file, found)
         return 0
-    worse = sum(_print_compared(form, counts, options.file) for form, counts in found.items())
+    worse = sum(_print_compared(form, *counts, options.file) for form, counts in found.items())
     return int(worse > 0)
 
 
@@ -249,6 +295,13 @@ def _network(workload: Workload) -> Iterator[dict[str, Any]]:
             yield {"bootstrap_servers": "127.0.0.1:9092"}
 
 
+def _said(command: Sequence[str], environment: Mapping[str, str], form: str) -> str:
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"counting in the {form} form failed:\n{done.stderr}")
+    return done.stdout
+
+
 def _of_two_lengths(marked: Sequence[T], position: int) -> tuple[T, T]:
     """The items of the shorter and of the longer run of the workload at a position, from a list with one item for each
     mark.
@@ -280,10 +333,11 @@ def _mark() -> None:
     os.getpriority(os.PRIO_PROCESS, 0)
 
 
-def _print_compared(form: str, found: Counts, file: Path) -> int:
+def _print_compared(form: str, found: Counts, work: Mapping[str, Work], file: Path) -> int:
     """Print a form's figures beside the recorded ones; returns how many got worse."""
     entry = _read(file).get(python_key(form))
-    recorded: Counts = {} if entry is None else entry["figures"]
+    recorded = recorded_counts(form, file)
+    recorded_work: Mapping[str, Work] = {} if entry is None else entry.get("work", {})
     if entry is None:
         print(f"*** NOTHING IS RECORDED FOR: {python_key(form)}")
         print("*** Nothing was compared. To record: python -m benchmarks instructions --record")
@@ -297,6 +351,16 @@ def _print_compared(form: str, found: Counts, file: Path) -> int:
         change = count / before
         worse += change > LIMIT
         print(f"{label:40}{before:12,.0f}{count:12,.0f}{change - 1:+9.1%}{'  WORSE' if change > LIMIT else ''}")
+    kinds = (*KINDS, "allocations")
+    print(f"\n{form + ', of the loop and the allocator':40}" + "".join(f"{kind:>18}" for kind in kinds))
+    for label, now in work.items():
+        cells = []
+        for kind in kinds:
+            known = recorded_work.get(label, {}).get(kind)
+            is_worse = known is not None and now[kind] > known * LIMIT + CHANCE
+            worse += is_worse
+            cells.append(f"{now[kind]:.3f}" + (f", was {known:.3f}" if is_worse else ""))
+        print(f"{label:40}" + "".join(f"{cell:>18}" for cell in cells))
     if worse:
         print(f"{worse} figures are more than {LIMIT - 1:.0%} worse.")
     return worse
@@ -307,14 +371,17 @@ def _read(file: Path) -> dict[str, Any]:
     return kept
 
 
-def _write(file: Path, found: Mapping[str, Counts]) -> None:
+def _write(file: Path, found: Mapping[str, tuple[Counts, Mapping[str, Work]]]) -> None:
     """Put the figures into the file; figures of other Pythons, and of workloads that were not run, stay."""
     kept = _read(file)
-    for form, counts in found.items():
+    for form, (counts, work) in found.items():
         key = python_key(form)
-        figures = kept[key]["figures"] if key in kept else {}
-        figures |= {label: round(count, 1) for label, count in counts.items()}
-        kept[key] = {"date": datetime.datetime.now(datetime.UTC).date().isoformat(), "figures": figures}
+        entry = kept.setdefault(key, {"figures": {}})
+        entry["date"] = datetime.datetime.now(datetime.UTC).date().isoformat()
+        entry["figures"] |= {label: round(count, 1) for label, count in counts.items()}
+        entry["work"] = entry.get("work", {}) | {
+            label: {name: round(figure, 3) for name, figure in figures.items()} for label, figures in work.items()
+        }
         print(f"recorded {len(counts)} figures for: {key}")
     file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")

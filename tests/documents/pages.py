@@ -10,7 +10,7 @@ import enum
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -135,13 +135,28 @@ def _blocks(page: Path) -> Iterator[Snippet]:
 
 
 def _instructions() -> str:
-    """The recorded instructions of a record, for each Python and form that they were counted with."""
+    """The recorded instructions of a record, for each Python and form that they were counted with; and its turns of the
+    loop, tasks, futures and allocations.
+    """
     recorded = json.loads(INSTRUCTIONS.read_text())
-    lines = [f"| | {' | '.join(recorded)} |", "|---" * (len(recorded) + 1) + "|"]
-    for label in dict.fromkeys(label for counted in recorded.values() for label in counted["figures"]):
-        counts = [counted["figures"].get(label) for counted in recorded.values()]
-        lines.append(f"| {label} | {' | '.join('' if count is None else f'{count:,.0f}' for count in counts)} |")
-    return "\n".join(lines)
+    labels = list(dict.fromkeys(label for counted in recorded.values() for label in counted["figures"]))
+
+    def table(name: str, cell: Callable[[dict[str, Any], str], str]) -> list[str]:
+        rows = (
+            f"| {label} | {' | '.join(cell(counted, label) for counted in recorded.values())} |" for label in labels
+        )
+        return [f"| {name} | {' | '.join(recorded)} |", "|---" * (len(recorded) + 1) + "|", *rows]
+
+    def instructions(counted: dict[str, Any], label: str) -> str:
+        return f"{counted['figures'][label]:,.0f}" if label in counted["figures"] else ""
+
+    def work(counted: dict[str, Any], label: str) -> str:
+        of_label = counted.get("work", {}).get(label, {})
+        kinds = ("turns", "tasks", "futures", "allocations")
+        return " · ".join(f"{of_label[kind]:,.3g}" for kind in kinds if kind in of_label)
+
+    of_loop = table("turns of the loop · tasks · futures · allocations", work)
+    return "\n".join([*table("", instructions), "", *of_loop])
 
 
 def _state_machines() -> str:

@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,16 @@ import pytest
 import aiokafkapy
 from benchmarks.micro import instructions as module
 from benchmarks.micro import producer_sink
-from benchmarks.micro.instructions import Workload, count_form, per_record, python_key, read_counts, run_marked
+from benchmarks.micro.instructions import (
+    Counts,
+    Work,
+    Workload,
+    count_form,
+    per_record,
+    python_key,
+    read_counts,
+    run_marked,
+)
 
 LONE = Workload("lone await", producer_sink.lone_await, 40)
 MANY = Workload("send_many", producer_sink.send_many, 400)
@@ -82,43 +91,60 @@ class TestCounts:
         assert read_counts(tmp_path, "compiled") == [11, 22, 110]
 
 
-class Valgrind:
-    """Stands in for ``subprocess.run``: writes the files that callgrind would, for the command that it is given."""
+class Processes:
+    """Stands in for ``subprocess.run``: writes the files that callgrind would, for the command that it is given, and
+    says the turns of the loop where it is asked for them.
+    """
 
     def __init__(self, form: str = "compiled", returncode: int = 0) -> None:
         self.form = form
         self.returncode = returncode
-        self.command: list[str] = []
+        self.commands: list[list[str]] = []
+        self.allocators: list[str | None] = []
 
-    def __call__(self, command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
-        self.command = command
+    def __call__(
+        self, command: list[str], env: Mapping[str, str], **options: object
+    ) -> subprocess.CompletedProcess[str]:
+        self.commands.append(command)
+        self.allocators.append(env.get("PYTHONMALLOC"))
+        if command[-1] == "--turns":
+            marked = [{"turns": turns, "tasks": 0, "futures": 1} for turns in (9, 160, 320)]
+            return subprocess.CompletedProcess(command, self.returncode, json.dumps(marked), "what went wrong")
         out = Path(next(word for word in command if word.startswith("--callgrind-out-file=")).partition("=")[2])
         for part, count in enumerate((5, 1_280, 1_840), start=1):
-            out.with_name(f"{out.name}.{part}").write_text(f"totals: {count}\n")
+            text = f"fn=(1) run\ncfn=(2) malloc\ncalls={count // 5} 1\n* 9\ntotals: {count}\n"
+            out.with_name(f"{out.name}.{part}").write_text(text)
         return subprocess.CompletedProcess(command, self.returncode, f"{self.form}\n", "what went wrong")
 
 
 class TestCountForm:
     @pytest.fixture
-    def valgrind(self, monkeypatch: pytest.MonkeyPatch) -> Valgrind:
-        valgrind = Valgrind()
+    def processes(self, monkeypatch: pytest.MonkeyPatch) -> Processes:
+        processes = Processes()
         monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
-        monkeypatch.setattr(subprocess, "run", valgrind)
-        return valgrind
+        monkeypatch.setattr(subprocess, "run", processes)
+        monkeypatch.delenv("PYTHONMALLOC", raising=False)
+        return processes
 
-    def test_one_process_counts_all_and_its_files_are_kept_on_demand(self, valgrind: Valgrind, tmp_path: Path) -> None:
-        assert count_form("compiled", [LONE], tmp_path / "kept") == {"lone await": 7.0}
-        assert "--dump-before=getpriority" in valgrind.command
-        assert valgrind.command[-2:] == ["--here", "--only=lone await"]
-        assert len(list((tmp_path / "kept").iterdir())) == 3
+    def test_all_workloads_are_counted_by_one_process_and_files_are_kept_on_demand(
+        self, processes: Processes, tmp_path: Path
+    ) -> None:
+        instructions, work = count_form("compiled", [LONE], tmp_path / "kept")
+        assert instructions == {"lone await": 7.0}
+        assert work == {"lone await": {"turns": 2.0, "tasks": 0.0, "futures": 0.0, "allocations": 1.4}}
+        assert processes.allocators == [None, "malloc", None]
+        assert [command[-1] for command in processes.commands] == ["--here", "--here", "--turns"]
+        for command in processes.commands:
+            assert "--only=lone await" in command
+        assert len(list((tmp_path / "kept").iterdir())) == 6
 
-    def test_a_failure_repeats_the_process_s_words(self, valgrind: Valgrind) -> None:
-        valgrind.returncode = 1
+    def test_a_failure_repeats_the_process_s_words(self, processes: Processes) -> None:
+        processes.returncode = 1
         with pytest.raises(RuntimeError, match="what went wrong"):
             count_form("compiled", [LONE])
 
-    def test_the_other_form_is_not_taken_for_the_wanted_one(self, valgrind: Valgrind) -> None:
-        valgrind.form = "interpreted"
+    def test_the_other_form_is_not_taken_for_the_wanted_one(self, processes: Processes) -> None:
+        processes.form = "interpreted"
         with pytest.raises(RuntimeError, match="not compiled here"):
             count_form("compiled", [LONE])
 
@@ -139,9 +165,11 @@ class TestCommand:
     @pytest.fixture(autouse=True)
     def _count(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 1_000.0
+        self.work = {"turns": 2.0, "tasks": 0.0, "futures": 0.0, "allocations": 50.0}
 
-        def count_form(form: str, wanted: Sequence[Workload], keep: Path | None) -> dict[str, float]:
-            return {workload.label: self.count for workload in wanted}
+        def count_form(form: str, wanted: Sequence[Workload], keep: Path | None) -> tuple[Counts, dict[str, Work]]:
+            labels = [workload.label for workload in wanted]
+            return dict.fromkeys(labels, self.count), {label: dict(self.work) for label in labels}
 
         monkeypatch.setattr(module, "count_form", count_form)
         monkeypatch.setattr(aiokafkapy, "compiled", True)
@@ -158,6 +186,18 @@ class TestCommand:
         printed = capsys.readouterr().out
         assert "1,031    +3.1%  WORSE" in printed
         assert "1 figures are more than 3% worse" in printed
+
+    @pytest.mark.parametrize(("kind", "chance", "more"), [("turns", 2.1, 2.2), ("tasks", 0.05, 0.06)])
+    def test_fails_when_a_record_takes_more_of_the_loop_or_the_allocator(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, chance: float, more: float
+    ) -> None:
+        arguments = ["--form", "compiled", "--only", "lone await", "--file", str(tmp_path / "counts.json")]
+        assert module.main(["--record", *arguments]) == 0
+        before, self.work[kind] = self.work[kind], chance
+        assert module.main(arguments) == 0
+        self.work[kind] = more
+        assert module.main(arguments) == 1
+        assert f"{more:.3f}, was {before:.3f}" in capsys.readouterr().out
 
     def test_an_unknown_python_is_reported_loudly_and_is_not_a_failure(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -188,6 +228,7 @@ class TestCommand:
         kept = json.loads(file.read_text())
         assert set(kept) == {"another", python_key("compiled")}
         assert kept[python_key("compiled")]["figures"] == {"send_many": 5, "lone await": 1000.0}
+        assert kept[python_key("compiled")]["work"] == {"lone await": self.work}
 
     def test_an_unknown_workload_is_refused_with_the_known_ones(self, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit):
