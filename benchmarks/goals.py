@@ -230,6 +230,9 @@ def _transaction_goals() -> tuple[Goal, ...]:
     return tuple(found)
 
 
+_FROZEN_PEERS: Final = {"aiokafka": (FROZEN,), "AIOProducer": (f"{FROZEN}, {POLLED}",)}
+
+
 def _web_goals() -> tuple[Goal, ...]:
     """Like against like: as it comes, each peer with its best settings; and with the collector's heap frozen."""
 
@@ -239,7 +242,7 @@ def _web_goals() -> tuple[Goal, ...]:
     goals = []
     for words, ours, peers in (
         ("", "", {"aiokafka": ("", "linger 1 ms"), "AIOProducer": ("", POLLED)}),
-        (f", {FROZEN}", FROZEN, {"aiokafka": (FROZEN,), "AIOProducer": (f"{FROZEN}, {POLLED}",)}),
+        (f", {FROZEN}", FROZEN, _FROZEN_PEERS),
     ):
         for peer, variants in peers.items():
             mine, theirs = row("aiokafkapy", ours), tuple(row(peer, variant) for variant in variants)
@@ -254,12 +257,11 @@ def _open_loop_goals() -> tuple[Goal, ...]:
 
 
 def _web_open_loop_goals() -> tuple[Goal, ...]:
-    text, names = "web service{} at {{}} of aiokafka's requests/s", (fixed_rate.GROUP, fixed_rate.WORKLOAD)
+    rows, text = (fixed_rate.GROUP, fixed_rate.WORKLOAD), "at {} of aiokafka's requests/s"
     as_it_comes = {"aiokafka": ("",), "AIOProducer": (POLLED,)}
-    frozen = {"aiokafka": (FROZEN,), "AIOProducer": (f"{FROZEN}, {POLLED}",)}
     return (
-        *_fixed_rate_goals(text.format(""), *names, as_it_comes),
-        *_fixed_rate_goals(text.format(f", {FROZEN},"), *names, frozen, ours=FROZEN),
+        *_fixed_rate_goals(f"web service {text}", *rows, as_it_comes),
+        *_fixed_rate_goals(f"web service, {FROZEN}, {text}", *rows, _FROZEN_PEERS, ours=FROZEN),
     )
 
 

@@ -54,9 +54,11 @@ from .null_sink import FORMS, LARGE, SMALL
 T = TypeVar("T")
 
 __all__ = [
+    "KINDS_OF_WORK",
     "LIMIT",
     "Workload",
     "count_form",
+    "count_work",
     "main",
     "per_record",
     "read_counts",
@@ -88,6 +90,7 @@ Counts = Mapping[str, float]
 """Instructions for each record, by the workload's label."""
 Work = Mapping[str, float]
 """Turns of the loop, tasks, futures and allocations for each record."""
+KINDS_OF_WORK = (*KINDS, "allocations")
 ALLOCATORS = ("malloc", "calloc", "realloc")
 
 
@@ -177,32 +180,24 @@ def per_record(wanted: Sequence[Workload], form: str, counts: Sequence[int]) -> 
     return found
 
 
-def count_form(form: str, wanted: Sequence[Workload], keep: Path | None = None) -> tuple[Counts, dict[str, Work]]:
-    """Count in processes of their own, with the core in ``form``; raises RuntimeError when that cannot be done."""
-    valgrind = shutil.which("valgrind")
-    if valgrind is None:
-        raise RuntimeError("there is no valgrind, which counts the instructions: apt-get install valgrind")
+def count_form(form: str, wanted: Sequence[Workload], keep: Path | None = None) -> dict[str, float]:
+    """Count in a process of its own, with the core in ``form``; raises RuntimeError when that cannot be done."""
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary) if keep is None else keep
         directory.mkdir(exist_ok=True)
-        callgrind = [valgrind, "--tool=callgrind", "--dump-before=getpriority", "--dump-instr=no"]
-        own = [sys.executable, "-m", __spec__.name, *(f"--only={workload.label}" for workload in wanted)]
-        environment = os.environ | {
-            "AIOKAFKAPY_INTERPRETED": "1" if form == "interpreted" else "0",
-            "PYTHONHASHSEED": "0",  # the order in sets and the shape of dicts are then the same each time
-        }
-        here = [*callgrind, f"--callgrind-out-file={directory / form}", *own, "--here"]
-        if _said(here, environment, form).strip() != form:
-            raise RuntimeError("the core is not compiled here: build it, or count --form interpreted")
-        counts = per_record(wanted, form, read_counts(directory, form))
-        with_malloc = f"{form}-malloc"
-        here = [*callgrind, f"--callgrind-out-file={directory / with_malloc}", *own, "--here"]
-        _said(here, environment | {"PYTHONMALLOC": "malloc"}, form)
-        allocations = per_record(wanted, form, read_allocations(directory, with_malloc))
-    marked = json.loads(_said([*own, "--turns"], environment, form))
+        _run_callgrind(form, wanted, directory)
+        return per_record(wanted, form, read_counts(directory, form))
+
+
+def count_work(form: str, wanted: Sequence[Workload]) -> dict[str, Work]:
+    """Turns, tasks, futures and allocations, likewise."""
+    with tempfile.TemporaryDirectory() as temporary:
+        _run_callgrind(form, wanted, Path(temporary), PYTHONMALLOC="malloc")
+        allocations = per_record(wanted, form, read_allocations(Path(temporary), form))
+    marked = json.loads(_said(form, wanted, "--turns"))
     by_kind = {kind: per_record(wanted, form, [of_mark[kind] for of_mark in marked]) for kind in KINDS}
     by_kind["allocations"] = allocations
-    return counts, {label: {kind: of_kind[label] for kind, of_kind in by_kind.items()} for label in counts}
+    return {label: {kind: by_kind[kind][label] for kind in KINDS_OF_WORK} for label in allocations}
 
 
 def python_key(form: str) -> str:
@@ -252,7 +247,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         print(f"counting in the {form} form", file=sys.stderr, flush=True)
         try:
-            found[form] = count_form(form, counted, options.keep)
+            found[form] = count_form(form, counted, options.keep), count_work(form, counted)
         except RuntimeError as error:
             print(error, file=sys.stderr)
             return 2
@@ -295,7 +290,39 @@ def _network(workload: Workload) -> Iterator[dict[str, Any]]:
             yield {"bootstrap_servers": "127.0.0.1:9092"}
 
 
-def _said(command: Sequence[str], environment: Mapping[str, str], form: str) -> str:
+def _run_callgrind(form: str, wanted: Sequence[Workload], directory: Path, **environment: str) -> None:
+    """Leave callgrind's files in the directory, one for each mark, under the form's name."""
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        raise RuntimeError("there is no valgrind, which counts the instructions: apt-get install valgrind")
+    callgrind = [valgrind, "--tool=callgrind", "--dump-before=getpriority", "--dump-instr=no"]
+    callgrind.append(f"--callgrind-out-file={directory / form}")
+    if _said(form, wanted, "--here", callgrind, environment).strip() != form:
+        raise RuntimeError("the core is not compiled here: build it, or count --form interpreted")
+
+
+def _said(
+    form: str,
+    wanted: Sequence[Workload],
+    option: str,
+    under: Sequence[str] = (),
+    more: Mapping[str, str] | None = None,
+) -> str:
+    """The output of this module in a process of its own, with the core in ``form``, ``under`` another program."""
+    command = [
+        *under,
+        sys.executable,
+        "-m",
+        __spec__.name,
+        option,
+        *(f"--only={workload.label}" for workload in wanted),
+    ]
+    environment = {
+        **os.environ,
+        "AIOKAFKAPY_INTERPRETED": "1" if form == "interpreted" else "0",
+        "PYTHONHASHSEED": "0",  # the order in sets and the shape of dicts are then the same each time
+        **(more or {}),
+    }
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"counting in the {form} form failed:\n{done.stderr}")
@@ -336,7 +363,7 @@ def _mark() -> None:
 def _print_compared(form: str, found: Counts, work: Mapping[str, Work], file: Path) -> int:
     """Print a form's figures beside the recorded ones; returns how many got worse."""
     entry = _read(file).get(python_key(form))
-    recorded = recorded_counts(form, file)
+    recorded: Counts = {} if entry is None else entry["figures"]
     recorded_work: Mapping[str, Work] = {} if entry is None else entry.get("work", {})
     if entry is None:
         print(f"*** NOTHING IS RECORDED FOR: {python_key(form)}")
@@ -351,11 +378,10 @@ def _print_compared(form: str, found: Counts, work: Mapping[str, Work], file: Pa
         change = count / before
         worse += change > LIMIT
         print(f"{label:40}{before:12,.0f}{count:12,.0f}{change - 1:+9.1%}{'  WORSE' if change > LIMIT else ''}")
-    kinds = (*KINDS, "allocations")
-    print(f"\n{form + ', of the loop and the allocator':40}" + "".join(f"{kind:>18}" for kind in kinds))
+    print(f"\n{form + ', of the loop and the allocator':40}" + "".join(f"{kind:>18}" for kind in KINDS_OF_WORK))
     for label, now in work.items():
         cells = []
-        for kind in kinds:
+        for kind in KINDS_OF_WORK:
             known = recorded_work.get(label, {}).get(kind)
             is_worse = known is not None and now[kind] > known * LIMIT + CHANCE
             worse += is_worse

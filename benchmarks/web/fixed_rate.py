@@ -52,7 +52,7 @@ from benchmarks.go_programs import built
 from benchmarks.macro.open_loop import MILLISECONDS, SHARES, from_due, offered
 from benchmarks.macro.processes import allow_descriptors
 from benchmarks.measurement import Figures, Measurement, MeasurementError, completed, entry
-from benchmarks.web.load import BATCHED, FROZEN, POLLED, under_load
+from benchmarks.web.load import BATCHED, FROZEN, POLLED, Load, under_load
 
 __all__ = ["GROUP", "WORKLOAD", "figures_of_results", "measurements"]
 
@@ -159,12 +159,13 @@ async def _measured(measurement: Measurement, bootstrap_servers: str, topic: str
     program = await built("vegeta", SOURCES, PACKAGE)
     allow_descriptors(CONNECTIONS)
 
-    async def load(url: str, milliseconds: int) -> dict[str, Any]:
-        return await _vegeta(program, url, rate, milliseconds, measurement.size)
+    def load_at(rate: int | None) -> Load:
+        async def load(url: str, milliseconds: int) -> dict[str, Any]:
+            return await _vegeta(program, url, rate, milliseconds, measurement.size)
 
-    async def warm_up(url: str, milliseconds: int) -> None:
-        await _vegeta(program, url, None, milliseconds, measurement.size)
+        return load
 
+    load, warm_up = load_at(rate), load_at(None)
     return await under_load(measurement, bootstrap_servers, topic, load, measurement.count, warm_up=warm_up)
 
 

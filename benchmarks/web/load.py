@@ -68,7 +68,7 @@ async def under_load(
     load: Load,
     milliseconds: int,
     *,
-    warm_up: Callable[[str, int], Awaitable[object]] | None = None,
+    warm_up: Load | None = None,
     unread: int = 0,
 ) -> Figures:
     """The figures of one service under one load, which may leave some last answers ``unread``. It is warmed up by the

@@ -39,6 +39,7 @@ from aiokafkapy.spark.options import JAVA_ONLY
 from aiokafkapy.spark.sink.sink_options import REFUSED as REFUSED_TO_WRITE
 from aiokafkapy.spark.source.source_options import REFUSED as REFUSED_TO_READ
 from aiokafkapy.states import StateTable
+from benchmarks.micro.instructions import KINDS_OF_WORK
 from benchmarks.report import put_into_page
 
 from .changed_options import CHANGED, translated_properties
@@ -152,11 +153,9 @@ def _instructions() -> str:
 
     def work(counted: dict[str, Any], label: str) -> str:
         of_label = counted.get("work", {}).get(label, {})
-        kinds = ("turns", "tasks", "futures", "allocations")
-        return " · ".join(f"{of_label[kind]:,.3g}" for kind in kinds if kind in of_label)
+        return " · ".join(f"{of_label[kind]:,.3g}" for kind in KINDS_OF_WORK if kind in of_label)
 
-    of_loop = table("turns of the loop · tasks · futures · allocations", work)
-    return "\n".join([*table("", instructions), "", *of_loop])
+    return "\n".join([*table("", instructions), "", *table(" · ".join(KINDS_OF_WORK), work)])
 
 
 def _state_machines() -> str:

@@ -15,10 +15,10 @@ import aiokafkapy
 from benchmarks.micro import instructions as module
 from benchmarks.micro import producer_sink
 from benchmarks.micro.instructions import (
-    Counts,
     Work,
     Workload,
     count_form,
+    count_work,
     per_record,
     python_key,
     read_counts,
@@ -91,62 +91,64 @@ class TestCounts:
         assert read_counts(tmp_path, "compiled") == [11, 22, 110]
 
 
-class Processes:
-    """Stands in for ``subprocess.run``: writes the files that callgrind would, for the command that it is given, and
-    says the turns of the loop where it is asked for them.
-    """
+class Valgrind:
+    """Stands in for ``subprocess.run``: writes the files that callgrind would, for the command that it is given."""
 
     def __init__(self, form: str = "compiled", returncode: int = 0) -> None:
         self.form = form
         self.returncode = returncode
-        self.commands: list[list[str]] = []
-        self.allocators: list[str | None] = []
+        self.command: list[str] = []
 
-    def __call__(
-        self, command: list[str], env: Mapping[str, str], **options: object
-    ) -> subprocess.CompletedProcess[str]:
-        self.commands.append(command)
-        self.allocators.append(env.get("PYTHONMALLOC"))
-        if command[-1] == "--turns":
-            marked = [{"turns": turns, "tasks": 0, "futures": 1} for turns in (9, 160, 320)]
-            return subprocess.CompletedProcess(command, self.returncode, json.dumps(marked), "what went wrong")
+    def __call__(self, command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+        self.command = command
         out = Path(next(word for word in command if word.startswith("--callgrind-out-file=")).partition("=")[2])
         for part, count in enumerate((5, 1_280, 1_840), start=1):
-            text = f"fn=(1) run\ncfn=(2) malloc\ncalls={count // 5} 1\n* 9\ntotals: {count}\n"
-            out.with_name(f"{out.name}.{part}").write_text(text)
+            out.with_name(f"{out.name}.{part}").write_text(f"totals: {count}\n")
         return subprocess.CompletedProcess(command, self.returncode, f"{self.form}\n", "what went wrong")
 
 
 class TestCountForm:
     @pytest.fixture
-    def processes(self, monkeypatch: pytest.MonkeyPatch) -> Processes:
-        processes = Processes()
+    def valgrind(self, monkeypatch: pytest.MonkeyPatch) -> Valgrind:
+        valgrind = Valgrind()
         monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
-        monkeypatch.setattr(subprocess, "run", processes)
-        monkeypatch.delenv("PYTHONMALLOC", raising=False)
-        return processes
+        monkeypatch.setattr(subprocess, "run", valgrind)
+        return valgrind
 
-    def test_all_workloads_are_counted_by_one_process_and_files_are_kept_on_demand(
-        self, processes: Processes, tmp_path: Path
-    ) -> None:
-        instructions, work = count_form("compiled", [LONE], tmp_path / "kept")
-        assert instructions == {"lone await": 7.0}
-        assert work == {"lone await": {"turns": 2.0, "tasks": 0.0, "futures": 0.0, "allocations": 1.4}}
-        assert processes.allocators == [None, "malloc", None]
-        assert [command[-1] for command in processes.commands] == ["--here", "--here", "--turns"]
-        for command in processes.commands:
-            assert "--only=lone await" in command
-        assert len(list((tmp_path / "kept").iterdir())) == 6
+    def test_one_process_counts_all_and_its_files_are_kept_on_demand(self, valgrind: Valgrind, tmp_path: Path) -> None:
+        assert count_form("compiled", [LONE], tmp_path / "kept") == {"lone await": 7.0}
+        assert "--dump-before=getpriority" in valgrind.command
+        assert valgrind.command[-2:] == ["--here", "--only=lone await"]
+        assert len(list((tmp_path / "kept").iterdir())) == 3
 
-    def test_a_failure_repeats_the_process_s_words(self, processes: Processes) -> None:
-        processes.returncode = 1
+    def test_a_failure_repeats_the_process_s_words(self, valgrind: Valgrind) -> None:
+        valgrind.returncode = 1
         with pytest.raises(RuntimeError, match="what went wrong"):
             count_form("compiled", [LONE])
 
-    def test_the_other_form_is_not_taken_for_the_wanted_one(self, processes: Processes) -> None:
-        processes.form = "interpreted"
+    def test_the_other_form_is_not_taken_for_the_wanted_one(self, valgrind: Valgrind) -> None:
+        valgrind.form = "interpreted"
         with pytest.raises(RuntimeError, match="not compiled here"):
             count_form("compiled", [LONE])
+
+    def test_the_loop_s_work_is_counted_on_its_own_and_allocations_where_python_takes_all_from_malloc(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def run(command: list[str], env: Mapping[str, str], **_: object) -> subprocess.CompletedProcess[str]:
+            if "--turns" in command:
+                marked = [{"turns": turns, "tasks": 0, "futures": 1} for turns in (9, 160, 320)]
+                return subprocess.CompletedProcess(command, 0, json.dumps(marked), "")
+            assert env["PYTHONMALLOC"] == "malloc"
+            out = Path(next(word for word in command if word.startswith("--callgrind-out-file=")).partition("=")[2])
+            for part, calls in enumerate((1, 256, 368), start=1):
+                out.with_name(f"{out.name}.{part}").write_text(f"fn=(1) run\ncfn=(2) malloc\ncalls={calls} 1\n* 9\n")
+            return subprocess.CompletedProcess(command, 0, "compiled\n", "")
+
+        monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+        monkeypatch.setattr(subprocess, "run", run)
+        assert count_work("compiled", [LONE]) == {
+            "lone await": {"turns": 2.0, "tasks": 0.0, "futures": 0.0, "allocations": 1.4}
+        }
 
     def test_without_valgrind_it_says_how_to_get_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(shutil, "which", lambda name: None)
@@ -167,11 +169,14 @@ class TestCommand:
         self.count = 1_000.0
         self.work = {"turns": 2.0, "tasks": 0.0, "futures": 0.0, "allocations": 50.0}
 
-        def count_form(form: str, wanted: Sequence[Workload], keep: Path | None) -> tuple[Counts, dict[str, Work]]:
-            labels = [workload.label for workload in wanted]
-            return dict.fromkeys(labels, self.count), {label: dict(self.work) for label in labels}
+        def count_form(form: str, wanted: Sequence[Workload], keep: Path | None) -> dict[str, float]:
+            return {workload.label: self.count for workload in wanted}
+
+        def count_work(form: str, wanted: Sequence[Workload]) -> dict[str, Work]:
+            return {workload.label: dict(self.work) for workload in wanted}
 
         monkeypatch.setattr(module, "count_form", count_form)
+        monkeypatch.setattr(module, "count_work", count_work)
         monkeypatch.setattr(aiokafkapy, "compiled", True)
 
     def test_fails_when_a_record_costs_3_percent_more_and_says_which(
