@@ -33,7 +33,7 @@ from benchmarks.measurement import (
     workload,
 )
 
-__all__ = ["MILLISECONDS", "SHARES", "from_due", "measurements", "offered"]
+__all__ = ["SHARES", "from_due", "measurements", "offered"]
 
 TASKS: Final = 1_000
 CAPACITY_RECORDS: Final = 120_000

@@ -15,8 +15,10 @@ near. So the rows are measured twice:
 
 - With the heap frozen (see ``service``), where the collector does not count.
 - As the service comes. The load of the warm-up has no schedule, so that the full collections that the start-up leaves
-  are over; after it, at half the rate, there is one in 10 to 25 seconds. The load lasts ``AS_IT_COMES_MS``: of a
-  collection or two in so many requests the p99.9 is not made.
+  are over; after it, at half the rate, there is one in 10 to 25 seconds.
+
+The load lasts ``MILLISECONDS``: of a collection or two, or of one pause of the machine, in so many requests the p99.9
+is not made.
 
 ``count`` is the time, in milliseconds. A request is due at its place in the schedule, and its latency counts from then
 (no coordinated omission): no stall of the service, of a connection or of vegeta itself is spared.
@@ -49,7 +51,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from benchmarks.go_programs import built
-from benchmarks.macro.open_loop import MILLISECONDS, SHARES, from_due, offered
+from benchmarks.macro.open_loop import SHARES, from_due, offered
 from benchmarks.macro.processes import allow_descriptors
 from benchmarks.measurement import Figures, Measurement, MeasurementError, completed, entry
 from benchmarks.web.load import BATCHED, FROZEN, POLLED, Load, under_load
@@ -65,7 +67,7 @@ CONNECTIONS: Final = 2_000
 WORKERS: Final = 64
 """As many wait for their answers at a time while the capacity is measured."""
 CAPACITY_MS: Final = 5_000
-AS_IT_COMES_MS: Final = 30_000
+MILLISECONDS: Final = 30_000
 DRAIN_SECONDS: Final = 120
 """Seconds for answers after the last request: a service with less than the rate has all the others in hand by then."""
 SECOND: Final = 1_000_000_000
@@ -83,7 +85,7 @@ def measurements() -> list[Measurement]:
             group=GROUP,
             workload=WORKLOAD,
             client=client,
-            count=MILLISECONDS if freeze else AS_IT_COMES_MS,
+            count=MILLISECONDS,
             variant=", ".join(words),
             options={"share": share, "freeze": freeze, "producer": producer},
         )
