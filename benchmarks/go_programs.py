@@ -1,8 +1,7 @@
 """Programs in Go that measurements need, compiled once into a cache folder.
 
-A program is a folder with a ``go.mod`` and its ``go.sum``: its own sources are in it, or it names a tool, whose package
-is then built as it is published. Without Go, or without its modules, the measurements that need the program are left
-out.
+A program is a folder with its sources, a ``go.mod`` and a ``go.sum``. Without Go, or without its modules, the
+measurements that need the program are left out.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ __all__ = ["built"]
 BUILD_TIMEOUT: Final = 600.0
 
 
-async def built(name: str, folder: Path, package: str = ".") -> Path:
+async def built(name: str, folder: Path) -> Path:
     """The program, compiled when it is not there yet, or older than its folder's files. SkippedError without Go."""
     program = cache_directory() / name
     if _is_current(program, folder):
@@ -30,7 +29,7 @@ async def built(name: str, folder: Path, package: str = ".") -> Path:
         raise SkippedError(f"{name} needs Go, and there is none")
     program.parent.mkdir(parents=True, exist_ok=True)
     environment = os.environ | {"GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
-    command = [go, "build", "-o", str(program), package]
+    command = [go, "build", "-o", str(program), "."]
     status, output, errors = await completed(command, BUILD_TIMEOUT, cwd=folder, env=environment)
     if status != 0:
         said = (output + errors).decode(errors="replace").strip()

@@ -31,10 +31,12 @@ each request's number and start. From these the latencies are reckoned here: its
 intervals after the beginning, of whole nanoseconds, and never starts one earlier, so the most punctual request tells
 the beginning.
 
+- It is vegeta as a library, for a pacer of our own: at a low rate its timers, of whole milliseconds, were most of a
+  latency (see ``web/vegeta/main.go``).
 - ``CONNECTIONS`` bounds the open ones; a request beyond them waits inside vegeta, and that counts.
 - vegeta takes some 80 µs of CPU per request, as much as the service by itself; wrk takes 13.
-- Figures: as in ``macro.open_loop``. ``late_p50_ms`` and ``late_p99_ms`` are vegeta's own delay, in them the timers of
-  Go, of a millisecond at most; it is the same for every client as far as the cores suffice.
+- Figures: as in ``macro.open_loop``. ``late_p50_ms`` and ``late_p99_ms`` are vegeta's own delay; it is the same for
+  every client as far as the cores suffice.
 
 vegeta is built from ``web/vegeta`` as kfake is; without Go, or without its modules, the rows are left out.
 """
@@ -42,12 +44,9 @@ vegeta is built from ``web/vegeta`` as kfake is; without Go, or without its modu
 from __future__ import annotations
 
 import csv
-import json
 import os
-from base64 import b64encode
 from collections.abc import Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from benchmarks.go_programs import built
@@ -62,7 +61,6 @@ GROUP: Final = "web open loop"
 WORKLOAD: Final = "paced request"
 CAPACITY_WORKLOAD: Final = "unpaced request"
 SOURCES: Final = Path(__file__).with_name("vegeta")
-PACKAGE: Final = "github.com/tsenart/vegeta/v12"
 CONNECTIONS: Final = 2_000
 WORKERS: Final = 64
 """As many wait for their answers at a time while the capacity is measured."""
@@ -126,12 +124,12 @@ async def unpaced_request(measurement: Measurement, bootstrap_servers: str, topi
 
 
 def figures_of_results(lines: Iterable[str], rate: int | None) -> dict[str, Any]:
-    """The figures that ``under_load`` asks for, from vegeta's results as CSV. At a ``rate`` a latency counts from the
-    time at which the request was due; without one there are no latencies.
+    """The figures that ``under_load`` asks for, from vegeta's lines. At a ``rate`` a latency counts from the time at
+    which the request was due; without one there are no latencies.
     """
     hits: list[tuple[int, int, int]] = []  # place in the schedule, sent, answered
     errors: list[str] = []
-    for sent, code, latency, _, _, error, _, _, place, *_ in csv.reader(lines):
+    for place, sent, latency, code, error in csv.reader(lines):
         hits.append((int(place), int(sent), int(sent) + int(latency)))
         if code != "200":
             errors.append(error)
@@ -158,7 +156,7 @@ def figures_of_results(lines: Iterable[str], rate: int | None) -> dict[str, Any]
 
 async def _measured(measurement: Measurement, bootstrap_servers: str, topic: str, rate: int | None) -> Figures:
     """One service under vegeta's load, at so many requests per second or as fast as its workers get answers."""
-    program = await built("vegeta", SOURCES, PACKAGE)
+    program = await built("vegeta", SOURCES)
     allow_descriptors(CONNECTIONS)
 
     def load_at(rate: int | None) -> Load:
@@ -172,32 +170,19 @@ async def _measured(measurement: Measurement, bootstrap_servers: str, topic: str
 
 
 async def _vegeta(program: Path, url: str, rate: int | None, milliseconds: int, size: int) -> dict[str, Any]:
-    target = {
-        "method": "POST",
-        "url": url,
-        "header": {"Content-Type": ["application/octet-stream"]},
-        "body": b64encode(b"x" * size).decode(),
-    }
-    with TemporaryDirectory() as folder:
-        results = Path(folder) / "results"
-        unpaced = ["-rate=0", f"-workers={WORKERS}", f"-max-workers={WORKERS}"]
-        pace = unpaced if rate is None else [f"-rate={rate}/1s"]
-        attack = [*pace, f"-duration={milliseconds}ms", f"-max-connections={CONNECTIONS}"]
-        # No time-out of its own: its timers cost, and a late answer is a latency.
-        attack += ["-timeout=0", "-http2=false", "-max-body=0", "-format=json", f"-output={results}"]
-        limit = milliseconds / 1000 + DRAIN_SECONDS
-        await _said([str(program), "attack", *attack], limit, f"{json.dumps(target)}\n".encode())
-        lines = await _said([str(program), "encode", "-to=csv", str(results)], DRAIN_SECONDS)
-    return figures_of_results(lines.decode().splitlines(), rate)
-
-
-async def _said(command: list[str], limit: float, given: bytes = b"") -> bytes:
-    """A program's output. Raises MeasurementError when it fails, or takes longer than ``limit`` seconds."""
-    environment = os.environ | _FEWER_COLLECTIONS
+    command = [
+        str(program),
+        f"-url={url}",
+        f"-size={size}",
+        f"-duration={milliseconds}ms",
+        f"-connections={CONNECTIONS}",
+    ]
+    command.append(f"-workers={WORKERS}" if rate is None else f"-rate={rate}")
+    limit = milliseconds / 1000 + DRAIN_SECONDS
     try:
-        status, output, errors = await completed(command, limit, given=given, env=environment)
+        status, output, errors = await completed(command, limit, env=os.environ | _FEWER_COLLECTIONS)
     except TimeoutError:
-        raise MeasurementError(f"vegeta {command[1]}: no end within {limit:.0f} s") from None
+        raise MeasurementError(f"vegeta: no end within {limit:.0f} s") from None
     if status != 0:
-        raise MeasurementError(f"vegeta {command[1]}: {errors.decode(errors='replace')}")
-    return output
+        raise MeasurementError(f"vegeta: {errors.decode(errors='replace')}")
+    return figures_of_results(output.decode().splitlines(), rate)

@@ -12,7 +12,7 @@ from benchmarks.measurement import SkippedError
 
 GO = """\
 #!/bin/sh
-[ "$1 $2 $4" = "build -o a.package" ] || { echo "asked for: $*"; exit 2; }
+[ "$1 $2 $4" = "build -o ." ] || { echo "asked for: $*"; exit 2; }
 [ -e broken ] && { echo "no such module"; exit 1; }
 pwd > "$3"
 """
@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def test_a_program_is_compiled_in_its_folder_into_the_cache(folder: Path, tmp_path: Path) -> None:
-    program = await built("name", folder, "a.package")
+    program = await built("name", folder)
     assert program == tmp_path / "cache" / "aiokafkapy" / "name"
     assert program.read_text().strip() == str(folder)
 
@@ -43,21 +43,21 @@ async def test_a_program_is_compiled_in_its_folder_into_the_cache(folder: Path, 
 async def test_a_program_is_compiled_again_when_its_folder_has_changed(
     folder: Path, age: int, is_compiled: bool
 ) -> None:
-    program = await built("name", folder, "a.package")
+    program = await built("name", folder)
     program.write_text("the former one")
     written = program.stat().st_mtime
     os.utime(folder / "go.mod", (written - age, written - age))
-    await built("name", folder, "a.package")
+    await built("name", folder)
     assert (program.read_text() != "the former one") is is_compiled
 
 
 async def test_a_program_that_cannot_be_compiled_is_left_out_with_the_reason(folder: Path) -> None:
     (folder / "broken").touch()
     with pytest.raises(SkippedError, match="name cannot be built here: no such module"):
-        await built("name", folder, "a.package")
+        await built("name", folder)
 
 
 async def test_without_go_it_is_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(folder))
     with pytest.raises(SkippedError, match="name needs Go, and there is none"):
-        await built("name", folder, "a.package")
+        await built("name", folder)
