@@ -55,7 +55,7 @@ from benchmarks.macro.processes import allow_descriptors
 from benchmarks.measurement import Figures, Measurement, MeasurementError, completed, entry
 from benchmarks.web.load import BATCHED, FROZEN, POLLED, Load, under_load
 
-__all__ = ["GROUP", "WORKLOAD", "figures_of_results", "measurements"]
+__all__ = ["GROUP", "WORKLOAD", "attack", "figures_of_results", "measurements"]
 
 GROUP: Final = "web open loop"
 WORKLOAD: Final = "paced request"
@@ -123,6 +123,23 @@ async def unpaced_request(measurement: Measurement, bootstrap_servers: str, topi
     return await _measured(measurement, bootstrap_servers, topic, None)
 
 
+async def attack(program: Path, url: str, rate: int | None, milliseconds: int, size: int) -> dict[str, Any]:
+    """Figures of requests of ``size`` bytes by vegeta, the compiled ``program``: at a rate per second, or by
+    ``WORKERS`` as fast as they are answered. Raises MeasurementError when vegeta fails or does not end, or when an
+    answer is not 200.
+    """
+    pace = f"-workers={WORKERS}" if rate is None else f"-rate={rate}"
+    options = [f"-url={url}", f"-size={size}", f"-duration={milliseconds}ms", f"-connections={CONNECTIONS}", pace]
+    limit = milliseconds / 1000 + DRAIN_SECONDS
+    try:
+        status, output, errors = await completed([str(program), *options], limit, env=os.environ | _FEWER_COLLECTIONS)
+    except TimeoutError:
+        raise MeasurementError(f"vegeta: no end within {limit:.0f} s") from None
+    if status != 0:
+        raise MeasurementError(f"vegeta: {errors.decode(errors='replace')}")
+    return figures_of_results(output.decode().splitlines(), rate)
+
+
 def figures_of_results(lines: Iterable[str], rate: int | None) -> dict[str, Any]:
     """The figures that ``under_load`` asks for, from vegeta's lines. At a ``rate`` a latency counts from the time at
     which the request was due; without one there are no latencies.
@@ -161,28 +178,9 @@ async def _measured(measurement: Measurement, bootstrap_servers: str, topic: str
 
     def load_at(rate: int | None) -> Load:
         async def load(url: str, milliseconds: int) -> dict[str, Any]:
-            return await _vegeta(program, url, rate, milliseconds, measurement.size)
+            return await attack(program, url, rate, milliseconds, measurement.size)
 
         return load
 
     load, warm_up = load_at(rate), load_at(None)
     return await under_load(measurement, bootstrap_servers, topic, load, measurement.count, warm_up=warm_up)
-
-
-async def _vegeta(program: Path, url: str, rate: int | None, milliseconds: int, size: int) -> dict[str, Any]:
-    command = [
-        str(program),
-        f"-url={url}",
-        f"-size={size}",
-        f"-duration={milliseconds}ms",
-        f"-connections={CONNECTIONS}",
-    ]
-    command.append(f"-workers={WORKERS}" if rate is None else f"-rate={rate}")
-    limit = milliseconds / 1000 + DRAIN_SECONDS
-    try:
-        status, output, errors = await completed(command, limit, env=os.environ | _FEWER_COLLECTIONS)
-    except TimeoutError:
-        raise MeasurementError(f"vegeta: no end within {limit:.0f} s") from None
-    if status != 0:
-        raise MeasurementError(f"vegeta: {errors.decode(errors='replace')}")
-    return figures_of_results(output.decode().splitlines(), rate)

@@ -50,16 +50,16 @@ async def test_every_request_is_sent_and_is_among_the_results(
     vegeta: Path, server: TestServer, counted: Counter[tuple[str, str, bytes]]
 ) -> None:
     url = str(server.make_url("/records"))
-    paced = await fixed_rate._vegeta(vegeta, url, 200, 500, 3)
+    paced = await fixed_rate.attack(vegeta, url, 200, 500, 3)
     assert 0 < paced["requests"] <= 100  # fewer when the machine is late at the end
     assert counted == {("POST", "application/octet-stream", b"xxx"): paced["requests"]}
     assert 0 < paced["p50_ms"] <= paced["p999_ms"]
     assert 0 <= paced["late_p50_ms"] <= paced["late_p99_ms"]
 
     counted.clear()
-    unpaced = await fixed_rate._vegeta(vegeta, url, None, 200, 5)
+    unpaced = await fixed_rate.attack(vegeta, url, None, 200, 5)
     assert counted == {("POST", "application/octet-stream", b"xxxxx"): unpaced["requests"]}
     assert "p50_ms" not in unpaced
 
     with pytest.raises(MeasurementError, match="requests failed: 404 Not Found"):
-        await fixed_rate._vegeta(vegeta, str(server.make_url("/elsewhere")), 100, 100, 3)
+        await fixed_rate.attack(vegeta, str(server.make_url("/elsewhere")), 100, 100, 3)

@@ -71,7 +71,7 @@ def test_any_other_answer_than_200_fails_the_measurement() -> None:
 
 async def test_vegeta_gets_the_rate_the_time_and_the_request(tmp_path: Path) -> None:
     program, copy = _stand_in(tmp_path, _line(0, 0, 3))
-    figures = await fixed_rate._vegeta(program, "http://127.0.0.1:1/records", RATE, 500, 3)
+    figures = await fixed_rate.attack(program, "http://127.0.0.1:1/records", RATE, 500, 3)
     assert figures["p50_ms"] == pytest.approx(3)
     assert json.loads(copy.read_text()) == [
         "-url=http://127.0.0.1:1/records",
@@ -84,7 +84,7 @@ async def test_vegeta_gets_the_rate_the_time_and_the_request(tmp_path: Path) -> 
 
 async def test_the_capacity_is_measured_without_a_schedule_by_workers_that_wait(tmp_path: Path) -> None:
     program, copy = _stand_in(tmp_path, _line(7, 20, 3))
-    figures = await fixed_rate._vegeta(program, "http://127.0.0.1:1/records", None, 500, 3)
+    figures = await fixed_rate.attack(program, "http://127.0.0.1:1/records", None, 500, 3)
     assert figures == {"requests": 1, "seconds": pytest.approx(0.003)}
     assert json.loads(copy.read_text())[-1] == f"-workers={fixed_rate.WORKERS}"
 
@@ -101,7 +101,7 @@ async def test_a_vegeta_that_fails_says_why(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\necho 'dial tcp: no such host' >&2; exit 1")
     program.chmod(0o700)
     with pytest.raises(MeasurementError, match="vegeta: dial tcp: no such host"):
-        await fixed_rate._vegeta(program, "http://127.0.0.1:1/records", RATE, 500, 3)
+        await fixed_rate.attack(program, "http://127.0.0.1:1/records", RATE, 500, 3)
 
 
 async def test_the_rows_are_left_out_without_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ async def test_a_row_with_the_heap_frozen_has_a_share_of_what_aiokafka_does_with
         await warm_up("http://127.0.0.1:1/records", 1)
         return {"rate": 1_000.0, "written": 7.0}
 
-    async def vegeta(program: object, url: str, rate: int | None, milliseconds: int, size: int) -> dict[str, Any]:
+    async def attack(program: object, url: str, rate: int | None, milliseconds: int, size: int) -> dict[str, Any]:
         loads.append(("warm-up", freeze, rate))
         return {}
 
@@ -146,7 +146,7 @@ async def test_a_row_with_the_heap_frozen_has_a_share_of_what_aiokafka_does_with
         return Path("vegeta")
 
     monkeypatch.setattr(fixed_rate, "under_load", under_load)
-    monkeypatch.setattr(fixed_rate, "_vegeta", vegeta)
+    monkeypatch.setattr(fixed_rate, "attack", attack)
     monkeypatch.setattr(fixed_rate, "built", built)
     row = next(row for row in fixed_rate.measurements() if row.options["freeze"] is freeze)
     figures = await fixed_rate.paced_request(row, f"frozen-{freeze}:1", "t")
