@@ -70,7 +70,7 @@ class Results:
         return max((len(row.rounds) for row in self.rows.values()), default=0)
 
     def write(self, path: Path, goals: list[dict[str, Any]]) -> None:
-        """Keep it, with the results of the goals."""
+        """Keep it, with the results of the goals; of a failure the first line, without the paths of a traceback."""
         rows = {
             label: {
                 "measurement": asdict(row.measurement),
@@ -80,7 +80,7 @@ class Results:
                     if (spread := row.spread(name)) is not None
                 },
                 "rounds": row.rounds,
-                **({"failures": row.failures} if row.failures else {}),
+                **({"failures": [each.partition("\n")[0] for each in row.failures]} if row.failures else {}),
                 **({"skipped": row.skipped} if row.skipped else {}),
             }
             for label, row in self.rows.items()

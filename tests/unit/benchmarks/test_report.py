@@ -158,6 +158,15 @@ def test_a_mixture_is_of_one_peers_levels() -> None:
     assert answer.value is None
 
 
+def test_of_a_failure_the_first_line_is_kept(tmp_path: Path) -> None:
+    """The rest is a traceback with the machine's paths, which the run has printed."""
+    failures = ["MeasurementError: it broke\nTraceback:\n  File somewhere", "OSError: too"]
+    results = Results("2026-12-01", {})
+    results.rows["x"] = Row(Measurement(group="a", workload="b", client="c", count=1), failures=failures)
+    results.write(tmp_path / "kept.json", [])
+    assert Results.read(tmp_path / "kept.json").failures == {"x": ["MeasurementError: it broke", "OSError: too"]}
+
+
 def test_the_table_has_medians_ranges_and_failures(results: Results) -> None:
     results.rows["x"] = Row(Measurement(group="arrow", workload="a", client="b", count=1), skipped="no such method")
     results.rows["y"] = Row(Measurement(group="arrow", workload="c", client="d", count=1), failures=["it broke"])
