@@ -25,7 +25,7 @@ async def vegeta() -> Path:
 
 
 @pytest.fixture
-async def counted() -> Counter[tuple[str, str, bytes]]:
+def counted() -> Counter[tuple[str, str, bytes]]:
     """Requests by method, type and body."""
     return Counter()
 
