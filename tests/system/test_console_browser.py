@@ -23,7 +23,7 @@ from aiokafkapy.protocol.api import ApiKey
 from tests.browsers import opened_page, require_browser
 
 if TYPE_CHECKING:
-    from playwright.async_api import Page
+    from playwright.async_api import Page, Route
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -169,6 +169,25 @@ async def test_records_of_a_transaction_are_marked_until_it_is_decided_or_left_o
         await page.get_by_label("Isolation").select_option("read_committed")
         await expect(page.locator("main tbody tr")).to_have_count(1)
         assert "lamp" in await row_of(page, "lamp")
+
+
+async def test_the_page_says_that_it_looks_only_when_its_stream_is_open(broker: DevBroker) -> None:
+    is_let_through = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await is_let_through.wait()
+        await route.continue_()
+
+    async with opened_page(f"{broker.console.url}#/topics") as page:
+        await page.route("**/api/follow*", hold)
+        async with page.expect_request("**/api/follow*"):
+            await page.evaluate("location.hash = '#/records/orders'")
+        await sees(page, "main .foot", "Connecting")
+        is_let_through.set()
+        await sees(page, "main .foot", "0 records since you look")
+        async with KafkaProducer(broker.bootstrap_servers) as producer:
+            await producer.send("orders", b"book")
+        await page.locator("main tbody tr", has_text="book").wait_for()
 
 
 async def test_a_topic_that_is_made_again_goes_on_in_the_page(broker: DevBroker) -> None:

@@ -156,6 +156,8 @@ export class RecordsView {
       return;
     }
     if (this.context.isPaused) return;
+    // The first message says that the stream is open: a record written before it is not shown.
+    this.note.textContent = "Connecting…";
     const source = new EventSource(`api/follow?${new URLSearchParams(asked)}`);
     this.source = source;
     source.onmessage = (event) => this.take(JSON.parse(event.data));
