@@ -28,13 +28,14 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("aiohttp is missing: pip install 'aiokafkapy[aiohttp]'", name=error.name) from error
 
-from .. import KafkaProducer, ProducerConfig
+from .. import KafkaProducer
 from ..common import timeout_of
 from ..errors import IllegalStateError, ProducerNotStartedError
 from .request_headers import REQUEST_ID, Selection, carrying
-from .service import DRAIN_TIMEOUT, HAS_ONE, drain, keeping_undelivered, liveness, readiness
+from .service import DRAIN_TIMEOUT, HAS_ONE, checked_config, drain, keeping_undelivered, liveness, readiness
 
 if TYPE_CHECKING:
+    from .. import ProducerConfig
     from ..producer.options.keywords import ProducerKeywords
 
 __all__ = ["PRODUCER", "add_health_routes", "request_headers_middleware", "setup_kafka"]
@@ -60,7 +61,7 @@ def setup_kafka(
     """
     if PRODUCER in app:
         raise IllegalStateError(HAS_ONE)
-    checked = KafkaProducer(bootstrap_servers, config=config, **options).config
+    checked = checked_config(bootstrap_servers, config, options)
     drain_timeout = timeout_of("setup_kafka", drain_timeout)
     kept, undelivered = keeping_undelivered(checked, undelivered_path)
     producer: KafkaProducer[Any, Any] = KafkaProducer(config=kept)

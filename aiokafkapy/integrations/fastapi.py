@@ -37,15 +37,16 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(f"{error.name} is missing: pip install 'aiokafkapy[fastapi]'", name=error.name) from error
 
-from .. import KafkaProducer, ProducerConfig
+from .. import KafkaProducer
 from ..common import timeout_of
 from ..errors import IllegalStateError, ProducerNotStartedError
 from ..producer.state import ProducerState
-from .service import DRAIN_TIMEOUT, HAS_ONE, drain, keeping_undelivered, liveness, readiness
+from .service import DRAIN_TIMEOUT, HAS_ONE, checked_config, drain, keeping_undelivered, liveness, readiness
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
+    from .. import ProducerConfig
     from ..producer.options.keywords import ProducerKeywords
 
     K = TypeVar("K", default=Any)
@@ -79,7 +80,7 @@ def kafka_lifespan(
 
     Raises IllegalStateError when it begins in an application that has a producer.
     """
-    checked = KafkaProducer(bootstrap_servers, config=config, **options).config
+    checked = checked_config(bootstrap_servers, config, options)
     keeping_undelivered(checked, undelivered_path)
     drain_timeout = timeout_of("kafka_lifespan", drain_timeout)
 

@@ -27,12 +27,13 @@ try:
 except ImportError as error:
     raise ImportError("litestar is missing: pip install 'aiokafkapy[litestar]'") from error
 
-from .. import KafkaProducer, ProducerConfig
+from .. import KafkaProducer
 from ..common import timeout_of
 from ..errors import IllegalStateError, ProducerNotStartedError
-from .service import DRAIN_TIMEOUT, HAS_ONE, drain, keeping_undelivered, liveness, readiness
+from .service import DRAIN_TIMEOUT, HAS_ONE, checked_config, drain, keeping_undelivered, liveness, readiness
 
 if TYPE_CHECKING:
+    from .. import ProducerConfig
     from ..producer.options.keywords import ProducerKeywords
 
 __all__ = ["KafkaPlugin", "ProducerDep"]
@@ -64,7 +65,7 @@ class KafkaPlugin(InitPlugin):
         ping_timeout: float = 2.0,
         **options: Unpack[ProducerKeywords],
     ) -> None:
-        self._config = KafkaProducer(bootstrap_servers, config=config, **options).config
+        self._config = checked_config(bootstrap_servers, config, options)
         keeping_undelivered(self._config, undelivered_path)
         self._undelivered_path = undelivered_path
         self._drain_timeout = timeout_of("KafkaPlugin", drain_timeout)

@@ -15,18 +15,22 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .. import KafkaProducer, ProducerConfig
+from .. import KafkaProducer
 from ..errors import ConfigurationError, KafkaError
 from ..observability import get_logger
-from ..producer.statistics import BrokerHealth, ProducerStatistics
+from ..producer.given_config import as_model, make_config
 from .undelivered import UndeliveredRecords, checked_path
 
 if TYPE_CHECKING:
+    from .. import ProducerConfig
     from ..producer.circuits.circuits import CircuitStatus
+    from ..producer.options.keywords import ProducerKeywords
+    from ..producer.statistics import BrokerHealth, ProducerStatistics
 
-__all__ = ["DRAIN_TIMEOUT", "HAS_ONE", "drain", "keeping_undelivered", "liveness", "readiness"]
+__all__ = ["DRAIN_TIMEOUT", "HAS_ONE", "checked_config", "drain", "keeping_undelivered", "liveness", "readiness"]
 
 # Kubernetes waits 30 s by default; the framework needs some of it to finish the requests in flight.
 DRAIN_TIMEOUT = 20.0
@@ -37,6 +41,18 @@ HAS_ONE = "the application has a producer, which this one would replace: use a K
 _DEAD = ("crashed", "forked")
 
 _logger = get_logger(__name__)
+
+
+def checked_config(
+    bootstrap_servers: str | Sequence[str] | None, config: ProducerConfig | None, options: ProducerKeywords
+) -> ProducerConfig:
+    """The configuration of a service's producer, so that what is wrong with it fails before the service runs.
+
+    Plain options stay without pydantic, whose models Python's garbage collector would walk in every full collection.
+    """
+    made = make_config(bootstrap_servers, config, {**options})
+    KafkaProducer(config=made)
+    return made
 
 
 def keeping_undelivered(
@@ -55,7 +71,7 @@ def keeping_undelivered(
         )
     keeper = UndeliveredRecords(checked_path(path), config)
     # The last interceptor of the chain, so that it has the record as it is sent.
-    return config.model_copy(update={"interceptors": (*config.interceptors, keeper)}), keeper
+    return as_model(config).model_copy(update={"interceptors": (*config.interceptors, keeper)}), keeper
 
 
 async def drain(

@@ -29,14 +29,17 @@ from dataclasses import replace
 from functools import partial
 from inspect import isawaitable
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 
-from .. import ProducerConfig, ProducerRecord, RecordMetadata
+from .. import ProducerRecord, RecordMetadata
 from ..errors import ConfigurationError, KafkaError, PurgedError
 from ..producer.arguments import headers_of, partition_of, plain_data, time_of
 from ..producer.records import PlainRecord
 from ..producer.serializers import Serializer, prepare, with_own_headers
 from ..producer.undelivered_line import PENDING, SENT, undelivered_line
+
+if TYPE_CHECKING:
+    from .. import ProducerConfig
 
 try:
     import fcntl

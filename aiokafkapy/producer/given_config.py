@@ -23,7 +23,10 @@ _BY_PYDANTIC: Final = ("ssl_", "sasl_", "security_protocol")
 def make_config(
     bootstrap_servers: str | Sequence[str] | None, config: ProducerConfig | None, options: dict[str, Any]
 ) -> ProducerConfig:
-    """The configuration that ``KafkaProducer(...)`` was given. Raises ConfigurationError if both forms were given."""
+    """The configuration that ``KafkaProducer(...)`` was given. Raises ConfigurationError if both forms were given.
+
+    ``config`` may also be what this function made, which needs no model for a second producer.
+    """
     given = {name: value for name, value in options.items() if value is not None or name == "linger_ms"}
     if len(given) < len(options):
         # A variable that is not set yet must not hide a misspelt name.
@@ -35,6 +38,8 @@ def make_config(
         plain = cast("ProducerConfig | None", plain_config(given))
         if plain is not None:
             return plain
+    elif isinstance(config, ProducerConfigFields) and not given:
+        return config
     from ..client.config import complete_config
     from .config import ProducerConfig
 

@@ -17,8 +17,8 @@ from aiokafkapy.integrations.settings import ProducerSettings
 PACKAGE = Path(aiokafkapy.__file__).parent
 EDGES = ("blocking", "cli", "console", "demo", "integrations", "migration", "spark", "testing", "typed")
 FACE = {
-    *("arguments", "closings", "config", "explanation", "forks", "mock.producer", "options.keywords", "producer"),
-    *("records", "serializers", "state", "statistics", "undelivered_line"),
+    *("arguments", "closings", "config", "explanation", "forks", "given_config", "mock.producer", "options.keywords"),
+    *("producer", "records", "serializers", "state", "statistics", "undelivered_line"),
 }
 """The modules of the producer that edges may use."""
 NAMES = {

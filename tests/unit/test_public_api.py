@@ -177,6 +177,24 @@ def test_a_producer_of_plain_options_imports_only_its_own_parts() -> None:
     assert unused & set(modules) == set()
 
 
+@pytest.mark.parametrize(
+    ("framework", "make"),
+    [
+        ("fastapi", "kafka_lifespan('h:1', linger_ms=5)"),
+        ("aiohttp", "from aiohttp.web import Application; setup_kafka(Application(), 'h:1', linger_ms=5)"),
+        ("litestar", "KafkaPlugin('h:1', linger_ms=5)"),
+    ],
+)
+def test_a_service_with_plain_options_makes_no_model_of_them(framework: str, make: str) -> None:
+    # pydantic's models are thousands of objects for the garbage collector to walk while the service waits.
+    pytest.importorskip(framework)
+    modules = modules_after(f"from aiokafkapy.integrations.{framework} import *\n{make}")
+    assert "aiokafkapy.producer.given_config" in modules
+    assert not modules & {"aiokafkapy.producer.config", "aiokafkapy.client.config"}
+    if framework == "aiohttp":  # the others may import it themselves
+        assert "pydantic" not in modules
+
+
 def test_importing_the_producer_does_without_slow_modules_of_the_standard_library() -> None:
     slow = ["importlib.metadata", "importlib.resources", "argparse", "uuid", "json", "email"]
     program = f"from aiokafkapy import KafkaProducer\nimport sys\nprint(*(set({slow}) & set(sys.modules)))"

@@ -33,6 +33,9 @@ def test_plain_options_are_meant_as_pydantic_s_model_means_them(options: dict[st
     assert plain.for_topic("t") is plain
     assert as_model(plain) == model
     assert as_model(plain).model_fields_set == model.model_fields_set
+    assert make_config(None, plain, {}) is plain  # for a second producer
+    with pytest.raises(ConfigurationError, match="write config=ProducerConfig"):
+        make_config(None, plain, {"linger_ms": 5})
 
 
 @pytest.mark.parametrize(
